@@ -1,0 +1,1 @@
+"""Judging a run: the offline optimum it is measured against."""

@@ -1,0 +1,87 @@
+"""Mirror descent with the log-barrier and increasing learning rates, on the truncated safe set (Section 3.2)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled
+from surefoot.kernels.costs import Costs
+from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
+from surefoot.kernels.projection import project
+
+
+class Learner(NamedTuple):
+    """The state of mirror descent, and its constants."""
+
+    proposal: Floats  # (K,) x~_t, also the centre of the next step
+    learning_rates: Floats  # (K,) eta_t(a)
+    inverse_caps: Floats  # (K,) h_t(a): 1 / proposal(a) beyond which the learning rate of a grows
+    limits: Floats  # (m,) alpha_i + K / T
+    floor: float  # 1 / T
+    growth: float  # kappa
+    multipliers: Floats  # (m,) of the last projection
+    work: Workspace
+
+
+def new_learner(n_arms: int, limits: Floats, learning_rate: float, floor: float, growth: float) -> Learner:
+    """The state before the first round: the uniform proposal, caps of 2 K, one learning rate for all."""
+    return Learner(
+        proposal=np.full(n_arms, 1.0 / n_arms),
+        learning_rates=np.full(n_arms, learning_rate),
+        inverse_caps=np.full(n_arms, 2.0 * n_arms),
+        limits=limits,
+        floor=floor,
+        growth=growth,
+        multipliers=np.zeros(limits.size),
+        work=workspace(n_arms, limits.size),
+    )
+
+
+@compiled
+def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> int:
+    """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go."""
+    scores = learner.work.arms
+    for a in range(learner.proposal.size):
+        scores[BASE, a] = 1.0 / (learner.learning_rates[a] * learner.proposal[a])
+    scores[BASE, arm] += loss_estimate
+    status = project(
+        learner.learning_rates, known.lower, learner.limits, learner.floor,
+        learner.proposal, learner.multipliers, learner.work,
+    )  # fmt: skip
+    if status != EMPTY:
+        increase_rates(learner)
+    return status
+
+
+@compiled
+def increase_rates(learner: Learner) -> None:
+    """Raise the learning rate of every arm whose probability has fallen below its cap."""
+    for a in range(learner.proposal.size):
+        inverse = 1.0 / learner.proposal[a]
+        if inverse > learner.inverse_caps[a]:
+            learner.inverse_caps[a] = 2.0 * inverse
+            learner.learning_rates[a] *= learner.growth
+
+
+@compiled
+def scatter(learner: Learner, exponentials: Floats) -> None:
+    """Make the proposal a uniform draw from the truncated simplex, out of K independent standard exponentials."""
+    total = 0.0
+    for a in range(exponentials.size):
+        total += exponentials[a]
+    free = 1.0 - exponentials.size * learner.floor
+    for a in range(exponentials.size):
+        learner.proposal[a] = learner.floor + free * exponentials[a] / total
+
+
+@compiled
+def draw(strategy: Floats, uniform: float) -> int:
+    """The arm on which a number from [0, 1) falls when the shares are laid end to end."""
+    last = 0
+    for a in range(strategy.size):
+        if strategy[a] > 0.0:
+            last = a
+            uniform -= strategy[a]
+            if uniform < 0.0:
+                return a
+    return last

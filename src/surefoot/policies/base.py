@@ -1,0 +1,193 @@
+"""What every policy is: ask, tell, and a state that survives a restart."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefoot.kernels.dual import Workspace
+from surefoot.kernels.learner import draw
+from surefoot.problem import Decision, Floats, Problem, frozen, number, numbers, shown
+
+STATE_VERSION = 1
+
+NO_COSTS = np.zeros(0)
+
+
+class Policy(ABC):
+    """A way to decide. Subclasses hold the mathematics; this class the conversation with the caller.
+
+    The contract, for callers and for those who write a policy (`tests/contracts` checks it):
+
+    * A policy is built by ``cls(problem, seed, **options)``. Its randomness comes from one generator of its own: same
+      problem, options, seed and calls, same run.
+    * ``ask()`` draws an arm from `strategy` and changes nothing but the generator. It may be called any number of times
+      before feedback arrives.
+    * ``tell(decision, loss, costs)`` learns from any earlier decision, in any order, by the propensity it carries; it
+      counts as one round. Input that breaks a rule raises `ValueError` and changes nothing.
+    * `to_dict` returns JSON-able data from which `from_dict` makes a policy whose future is the same, bit for bit.
+    * After `horizon` rounds both refuse: no guarantee reaches further.
+    """
+
+    kind: ClassVar[str]
+    """What the policy promises about the constraints: "hard", "soft" or "none"."""
+
+    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem must be a Problem, got {shown(problem)}")
+        if seed is not None and not isinstance(seed, np.random.SeedSequence):
+            number("seed", seed)
+        self.problem = problem
+        self._options = options
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._round = 0
+        self._costs = np.zeros(problem.n_constraints)
+        self._state = self._start()
+        self._leaves = tuple(leaves(self._state))
+
+    @abstractmethod
+    def _start(self) -> Any:
+        """The state before the first round: arrays, in (nested) named tuples, that `_learn` changes in place."""
+
+    @abstractmethod
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        """Take in the feedback of one decision. The input is valid."""
+
+    @property
+    @abstractmethod
+    def _playing(self) -> Floats:
+        """The probabilities from which `ask` draws, the array itself."""
+
+    @property
+    def strategy(self) -> Floats:
+        """The probabilities from which `ask` draws (x_t); a read-only copy."""
+        return snapshot(self._playing)
+
+    @property
+    def round(self) -> int:
+        """How many rounds of feedback the policy has seen."""
+        return self._round
+
+    def ask(self) -> Decision:
+        """Draw an arm from the strategy; keep the decision for `tell`."""
+        if self._round >= self.problem.horizon:
+            self._refuse("ask")
+        playing = self._playing
+        arm = draw(playing, self._rng.random())
+        return Decision(arm, float(playing[arm]))
+
+    def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
+        """Learn from the loss and the costs that a decision has led to."""
+        if self._round >= self.problem.horizon:
+            self._refuse("tell")
+        arm, propensity = self._checked_decision(decision)
+        if not is_share(loss):
+            loss = float(number("loss", loss))
+        self._learn(arm, propensity, loss, self._checked_costs(costs))
+        self._round += 1
+
+    # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
+    # decide, and find the words if they refuse.
+
+    def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float]:
+        try:
+            arm, propensity = decision[0], decision[1]
+        except (TypeError, IndexError, KeyError):
+            raise ValueError(f"decision must start with an arm and a propensity, got {shown(decision)}") from None
+        if type(arm) is not int or arm < 0:
+            arm = int(number("arm", arm))
+        if arm >= self.problem.n_arms:
+            raise ValueError(f"arm must be below n_arms = {self.problem.n_arms}, got {arm}")
+        if not (is_share(propensity) and propensity > 1e-300):
+            propensity = float(number("propensity", propensity))
+        return arm, propensity
+
+    def _checked_costs(self, costs: ArrayLike) -> Floats:
+        if type(costs) in (list, tuple) and len(costs) == self._costs.size:
+            for i, cost in enumerate(costs):
+                if not is_share(cost):
+                    break
+                self._costs[i] = cost
+            else:
+                return self._costs
+        return numbers("costs", costs, self._costs.size)
+
+    def _refuse(self, what: str) -> None:
+        raise ValueError(
+            f"{what} must not be called after horizon = {self.problem.horizon} rounds (the guarantees end there), "
+            f"got a call after round {self._round}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole policy as JSON-able data."""
+        return {
+            "policy": type(self).__name__,
+            "version": STATE_VERSION,
+            "problem": self.problem.to_dict(),
+            "options": dict(self._options),
+            "round": self._round,
+            "generator": self._rng.bit_generator.state,
+            "state": pack(self._state),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The policy that `to_dict` described: its next draws and answers are the same."""
+        name, version = data.get("policy"), data.get("version")
+        if name != cls.__name__:
+            raise ValueError(f"policy must be {cls.__name__!r}, got {shown(name)}")
+        if version != STATE_VERSION:
+            raise ValueError(f"version must be {STATE_VERSION}, got {shown(version)}")
+        policy = cls(Problem.from_dict(data["problem"]), **data["options"])
+        policy._rng.bit_generator.state = data["generator"]
+        policy._round = int(data["round"])
+        unpack(policy._state, data["state"])
+        return policy
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        return f"{type(self).__name__}({self.problem!r}{options}) at round {self._round}"
+
+
+def is_share(value: object) -> bool:
+    """Is this a plain float in [0, 1]?"""
+    return type(value) is float and 0.0 <= value <= 1.0
+
+
+def pack(state: Any) -> Any:
+    """Arrays in nested named tuples, as nested lists."""
+    if isinstance(state, np.ndarray):
+        return state.tolist()
+    return {name: pack(value) for name, value in state._asdict().items() if is_state(value)}
+
+
+def unpack(state: Any, data: Any) -> None:
+    """Fill the arrays of a state with what `pack` made of them."""
+    for name, value in state._asdict().items():
+        if isinstance(value, np.ndarray):
+            value[...] = np.asarray(data[name], value.dtype).reshape(value.shape)
+        elif is_state(value):
+            unpack(value, data[name])
+
+
+def leaves(state: Any) -> Iterator[Any]:
+    """The arrays and constants of nested named tuples, in order."""
+    for value in state:
+        if isinstance(value, tuple):
+            yield from leaves(value)
+        else:
+            yield value
+
+
+def is_state(value: Any) -> bool:
+    """Is this part of a state worth keeping: an array or a bundle of them, not a constant and not scratch space?"""
+    return isinstance(value, np.ndarray | tuple) and not isinstance(value, Workspace)
+
+
+def snapshot(array: Floats) -> Floats:
+    """A read-only copy: what a property shows stays as it is when the policy learns on."""
+    return frozen(array.copy())

@@ -1,0 +1,91 @@
+"""What COLB and SOLB share: options, cost estimates, mirror descent, and the names under which they show."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from surefoot.kernels.costs import Costs, unknown_costs
+from surefoot.kernels.dual import Floats
+from surefoot.kernels.learner import Learner, new_learner, scatter
+from surefoot.policies.base import Policy, snapshot
+from surefoot.policies.rates import resolve_rate
+from surefoot.problem import Problem, choice
+
+
+class MirrorDescent(Policy):
+    """A policy whose proposal is found by mirror descent in the truncated safe set.
+
+    The state of a subclass starts with the fields ``learner, known, empty_rounds``.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        preset: str = "paper",
+        learning_rate: float | str = "theory",
+        confidence: str = "paper",
+        benchmark_loss: float | None = None,
+    ) -> None:
+        super().__init__(
+            problem,
+            seed,
+            preset=choice("preset", preset, ("paper",)),
+            learning_rate=learning_rate,
+            confidence=choice("confidence", confidence, ("paper",)),
+            benchmark_loss=benchmark_loss,
+        )
+
+    def _new_learner(self, margin: float = 1.0) -> Learner:
+        problem, options = self.problem, self._options
+        rate = resolve_rate(options["learning_rate"], problem, options["benchmark_loss"], margin)
+        return new_learner(problem.n_arms, problem.limits, rate, problem.floor, problem.growth)
+
+    def _new_costs(self) -> Costs:
+        problem = self.problem
+        scale = paper_scale(problem.horizon, problem.n_arms, problem.n_constraints, problem.delta)
+        return unknown_costs(problem.n_arms, problem.n_constraints, scale)
+
+    def _scatter(self) -> None:
+        """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""
+        scatter(self._state.learner, self._rng.standard_exponential(self.problem.n_arms))
+        self._state.empty_rounds[0] += 1
+
+    @property
+    def proposal(self) -> Floats:
+        """What mirror descent proposes (x~_t)."""
+        return snapshot(self._state.learner.proposal)
+
+    @property
+    def learning_rates(self) -> Floats:
+        """The learning rate of each arm (eta_t)."""
+        return snapshot(self._state.learner.learning_rates)
+
+    @property
+    def inverse_caps(self) -> Floats:
+        """The value of 1 / proposal beyond which each arm's learning rate grows (h_t)."""
+        return snapshot(self._state.learner.inverse_caps)
+
+    @property
+    def lower_costs(self) -> Floats:
+        """Lower confidence bounds of the costs, one row per constraint."""
+        return snapshot(self._state.known.lower)
+
+    @property
+    def upper_costs(self) -> Floats:
+        """Upper confidence bounds of the costs, one row per constraint."""
+        return snapshot(self._state.known.upper)
+
+    @property
+    def empty_rounds(self) -> int:
+        """After how many rounds the truncated safe set was empty: 0 whenever the confidence bounds hold."""
+        return int(self._state.empty_rounds[0])
+
+
+def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:
+    """4 ln(T K m / delta), the squared radius after one observation (Lemma 1); 0 when there is nothing to bound."""
+    return 4.0 * math.log(horizon * n_arms * n_constraints / delta) if n_constraints else 0.0
+

@@ -1,0 +1,40 @@
+"""Learning rates."""
+
+import math
+
+from surefoot.problem import Problem, choice, number, shown
+
+
+def learning_rate_cap(horizon: int, delta: float) -> float:
+    """The largest rate the theorems allow: 1 / (40 H ln T ln(H / delta)), H = ln(ceil(ln T) ceil(3 ln T) / delta).
+
+    Examples
+    --------
+    >>> f"{learning_rate_cap(10_000, 0.05):.2g}"
+    '6.1e-05'
+    """
+    log = math.log(horizon)
+    peeling = math.log(math.ceil(log) * math.ceil(3 * log) / delta)
+    return 1.0 / (40.0 * peeling * log * math.log(peeling / delta))
+
+
+def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) -> float:
+    """The rate of Theorem 2 (margin 1) and of Theorem 4 (margin rho): the cap, or sqrt(K / (L* ln(1 / delta))) if less."""
+    cap = margin * learning_rate_cap(problem.horizon, problem.delta)
+    if benchmark_loss == 0.0:
+        return cap
+    return min(cap, math.sqrt(problem.n_arms / (benchmark_loss * math.log(1.0 / problem.delta))))
+
+
+def resolve_rate(
+    learning_rate: float | str, problem: Problem, benchmark_loss: float | None, margin: float = 1.0
+) -> float:
+    """The number behind a `learning_rate` option: itself, or what its name stands for."""
+    if benchmark_loss is None:
+        benchmark_loss = float(problem.horizon)  # its worst case
+    elif number("benchmark_loss", benchmark_loss) > problem.horizon:
+        raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
+    if isinstance(learning_rate, str):
+        choice("learning_rate", learning_rate, ("theory",))
+        return theory_rate(problem, float(benchmark_loss), margin)
+    return float(number("learning_rate", learning_rate))
