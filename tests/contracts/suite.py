@@ -1,0 +1,245 @@
+"""What every policy must keep, as a test class to inherit from.
+
+To run it on a policy of your own::
+
+    from tests.contracts.suite import PolicyContract
+
+    class TestMine(PolicyContract):
+        @staticmethod
+        def make(problem, seed):
+            return MyPolicy(problem, seed)
+
+A policy that needs no safe strategy is given one all the same; one that never plays above a floor may set
+``floored = False``; one without confidence bounds may set ``estimates = False``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import surefoot as sf
+
+SIZES = {
+    "K=2 m=1": (2, [0.5]),
+    "K=5 m=0": (5, []),
+    "K=5 m=2": (5, [0.4, 0.7]),
+    "K=10 m=12": (10, [0.5] * 12),
+    "thresholds of 0 and 1": (4, [1.0, 0.3]),
+}
+
+
+def make_problem(size: str, horizon: int = 300) -> sf.Problem:
+    n_arms, thresholds = SIZES[size]
+    safe = sf.SafeStrategy(np.eye(n_arms)[-1], [t / 2 for t in thresholds])
+    return sf.Problem(n_arms, thresholds, horizon, 0.05, safe)
+
+
+def rounds(problem: sf.Problem, seed: int) -> Iterator[tuple[float, list[float]]]:
+    """Losses and costs, the same for whoever asks."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield float(rng.random()), [float(cost) for cost in rng.random(problem.n_constraints) < 0.5]
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+class PolicyContract:
+    """The contract of `surefoot.Policy`, one test a clause."""
+
+    floored: ClassVar[bool] = True
+    estimates: ClassVar[bool] = True
+
+    @staticmethod
+    def make(problem: sf.Problem, seed: int) -> Any:
+        raise NotImplementedError
+
+    @pytest.fixture(params=SIZES)
+    def problem(self, request: pytest.FixtureRequest) -> sf.Problem:
+        return make_problem(request.param)
+
+    def play(self, policy: Any, n_rounds: int, seed: int = 0) -> list[sf.Decision]:
+        decisions = []
+        for _, (loss, costs) in zip(range(n_rounds), rounds(policy.problem, seed), strict=False):
+            decisions.append(policy.ask())
+            policy.tell(decisions[-1], loss, costs)
+        return decisions
+
+    def test_strategies_are_strategies(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        for _ in range(problem.horizon):
+            strategy = policy.strategy
+            assert strategy.shape == (problem.n_arms,)
+            assert np.isfinite(strategy).all()
+            assert (strategy >= 0).all()
+            assert abs(strategy.sum() - 1) < 1e-12
+            if self.floored:
+                assert (policy.proposal >= problem.floor).all()
+                assert abs(policy.proposal.sum() - 1) < 1e-12
+            self.play(policy, 1, seed=policy.round)
+
+    def test_proposals_stay_in_the_estimated_safe_set(self, problem: sf.Problem) -> None:
+        if not self.estimates:
+            pytest.skip("keeps no estimates")
+        policy = self.make(problem, 3)
+        for _ in range(problem.horizon):
+            self.play(policy, 1, seed=policy.round)
+            if policy.empty_rounds == 0:
+                assert (policy.lower_costs @ policy.proposal <= problem.limits + 1e-9).all()
+
+    def test_hard_policies_keep_the_thresholds_at_the_upper_bounds(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        if policy.kind != "hard" or not self.estimates:
+            pytest.skip("promises no such thing")
+        for _ in range(problem.horizon):
+            self.play(policy, 1, seed=policy.round)
+            weight = policy.safe_weight
+            assert 0.0 <= weight <= 1.0
+            upper = np.minimum(1.0, policy.upper_costs @ policy.proposal)
+            assert (weight * problem.safe.costs + (1 - weight) * upper <= problem.thresholds + 1e-12).all()
+
+    def test_same_seed_same_run(self, problem: sf.Problem) -> None:
+        one, two, other = self.make(problem, 3), self.make(problem, 3), self.make(problem, 4)
+        first = self.play(one, 60)
+        assert first == self.play(two, 60)
+        assert first != self.play(other, 60)
+        assert (one.strategy == two.strategy).all()
+
+    def test_ask_follows_the_strategy(self, problem: sf.Problem) -> None:
+        # chi-square against the strategy; the 1e-6 quantile is the false-alarm rate, and the uniform strategy (or a
+        # skewed one, where the strategy is uniform) is the control that must be caught
+        policy = self.make(problem, 3)
+        self.play(policy, 40)
+        strategy = policy.strategy
+        decisions = [policy.ask() for _ in range(4000)]
+        assert all(d.propensity == strategy[d.arm] for d in decisions)
+        counts = np.bincount([d.arm for d in decisions], minlength=problem.n_arms)
+        assert chi_square_p(counts, strategy) > 1e-6
+        wrong = np.roll(strategy, 1) if np.ptp(strategy) > 0.1 else np.linspace(0.5, 1.5, problem.n_arms) / problem.n_arms
+        assert chi_square_p(counts, wrong) < 1e-6
+
+    def test_asking_changes_nothing_but_the_generator(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        self.play(policy, 20)
+        before = policy.to_dict()
+        policy.ask()
+        after = policy.to_dict()
+        assert before.pop("generator") != after.pop("generator")
+        assert before == after
+
+    def test_state_round_trip_is_exact(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        self.play(policy, 50)
+        restored = type(policy).from_dict(json.loads(json.dumps(policy.to_dict())))
+        assert restored.round == policy.round == 50
+        assert restored.to_dict() == policy.to_dict()
+        assert self.play(restored, 50, seed=9) == self.play(policy, 50, seed=9)
+        assert restored.to_dict() == policy.to_dict()
+
+    def test_replay_equals_live(self, problem: sf.Problem) -> None:
+        live, replayed = self.make(problem, 3), self.make(problem, 99)
+        for decision, (loss, costs) in zip(self.play(live, 60), rounds(problem, 0), strict=False):
+            replayed.tell(sf.Decision(*decision), loss, costs)
+        if getattr(live, "empty_rounds", 0) == 0:
+            assert (live.strategy == replayed.strategy).all()
+
+    def test_late_feedback_uses_the_propensity_of_its_own_decision(self, problem: sf.Problem) -> None:
+        # two decisions drawn from one strategy: told at once or later, in either order, each counts by what it carries
+        policy, twin = self.make(problem, 3), self.make(problem, 3)
+        one, two = policy.ask(), policy.ask()
+        assert (twin.ask(), twin.ask()) == (one, two)
+        costs = [0.0] * problem.n_constraints
+        policy.tell(one, 0.5, costs)
+        twin.tell(one, 0.5, costs)
+        copied = sf.Decision(two.arm, two.propensity)
+        policy.tell(two, 0.9, costs)
+        twin.tell(copied, 0.9, costs)
+        assert (policy.strategy == twin.strategy).all()
+
+    def test_delayed_equals_immediate_when_nothing_happened_between(self, problem: sf.Problem) -> None:
+        policy, twin = self.make(problem, 3), self.make(problem, 3)
+        costs = [0.0] * problem.n_constraints
+        kept = policy.ask()
+        policy.ask()
+        policy.ask()
+        policy.tell(kept, 1.0, costs)
+        twin.tell(twin.ask(), 1.0, costs)
+        assert (policy.strategy == twin.strategy).all()
+
+    def test_hostile_input_is_refused_and_changes_nothing(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        self.play(policy, 10)
+        good, costs = policy.ask(), [0.5] * problem.n_constraints
+        before = policy.to_dict()
+        wrong_decisions: list[Any] = [
+            None, 3, "ab", (), (1,), (-1, 0.5), (problem.n_arms, 0.5), (1.5, 0.5), (True, 0.5), ("1", 0.5), (None, 0.5),
+            (0, 0.0), (0, -0.1), (0, 1.5), (0, np.nan), (0, np.inf), (0, None), (0, "1"), (0, True),
+        ]  # fmt: skip
+        wrong_losses: list[Any] = [-0.1, 1.1, np.nan, np.inf, -np.inf, None, "0.5", [0.5], 1j, True]
+        wrong_costs: list[Any] = [[*costs, 0.5], None, "costs", 0.5, [[*costs, 0.1]]]
+        for bad in (-0.1, 1.1, np.nan, np.inf, None, "0.5"):
+            wrong_costs += [[*costs[:-1], bad]] if costs else []
+        calls: list[tuple[Any, Any, Any]] = [(decision, 0.5, costs) for decision in wrong_decisions]
+        calls += [(good, loss, costs) for loss in wrong_losses]
+        calls += [(good, 0.5, wrong) for wrong in wrong_costs]
+        for call in calls:
+            with pytest.raises(ValueError, match=r"must .*, got"):
+                policy.tell(*call)
+            assert policy.to_dict() == before, call
+
+    def test_nothing_goes_beyond_the_horizon(self) -> None:
+        problem = make_problem("K=2 m=1", horizon=25)
+        policy = self.make(problem, 3)
+        last = self.play(policy, 25)[-1]
+        before = policy.to_dict()
+        for call in (policy.ask, lambda: policy.tell(last, 0.5, [0.5])):
+            with pytest.raises(ValueError, match="horizon"):
+                call()
+        assert policy.to_dict() == before
+
+    def test_as_many_arms_as_rounds(self) -> None:
+        safe = sf.SafeStrategy(np.eye(6)[0], [0.1])
+        policy = self.make(sf.Problem(6, [0.5], 6, 0.05, safe), 3)
+        self.play(policy, 6)
+        assert abs(policy.strategy.sum() - 1) < 1e-12
+
+    def test_shown_arrays_are_read_only_copies(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        before = policy.strategy
+        with pytest.raises(ValueError, match="read-only"):
+            before[0] = 1.0
+        kept = before.copy()
+        self.play(policy, 5)
+        assert (before == kept).all()
+
+    def test_bad_seeds_and_problems_are_refused(self, problem: sf.Problem) -> None:
+        for seed in (-1, 1.5, "7", True):
+            with pytest.raises(ValueError, match="seed must be a whole number >= 0, got"):
+                self.make(problem, seed)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="problem must be a Problem, got"):
+            self.make(None, 3)  # type: ignore[arg-type]
+
+    def test_foreign_states_are_refused(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        state = policy.to_dict()
+        for change, message in (({"policy": "Other"}, "policy must be"), ({"version": 99}, "version must be")):
+            with pytest.raises(ValueError, match=message):
+                type(policy).from_dict({**state, **change})
+
+
+def chi_square_p(counts: np.ndarray, strategy: np.ndarray) -> float:
+    """P-value of Pearson's test, rare arms put together."""
+    from scipy.stats import chi2
+
+    expected = strategy * counts.sum()
+    rare = expected < 5
+    if (counts[rare].sum() > 0) and expected[rare].sum() == 0:
+        return 0.0
+    observed = np.append(counts[~rare], counts[rare].sum())
+    wanted = np.append(expected[~rare], expected[rare].sum())
+    keep = wanted > 0
+    statistic = ((observed[keep] - wanted[keep]) ** 2 / wanted[keep]).sum()
+    return float(chi2.sf(statistic, max(1, keep.sum() - 1)))

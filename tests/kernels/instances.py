@@ -1,0 +1,90 @@
+"""Projections to try: the whole range of sizes, rates, losses and degeneracies that the kernel promises to master."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from surefoot.problem import Floats
+
+
+class Instance(NamedTuple):
+    """The arguments of `surefoot.project`."""
+
+    center: Floats
+    learning_rates: Floats
+    loss_estimate: Floats
+    lower_costs: Floats
+    limits: Floats
+    floor: float
+
+
+def draw_instance(rng: np.random.Generator, n_arms: int, n_constraints: int, horizon: int) -> Instance:
+    """An instance of the given size; everything else is left to chance, with a taste for trouble."""
+    floor = 1.0 / max(horizon, n_arms)
+    room = 1.0 - n_arms * floor
+    rates = np.full(n_arms, 10 ** rng.uniform(-6, np.log10(2)))
+    if rng.random() < 0.7:
+        rates *= rng.uniform(1, 5, n_arms)
+
+    center = np.maximum(floor, floor + room * rng.dirichlet(np.full(n_arms, 10 ** rng.uniform(-2, 1))))
+    if rng.random() < 0.25:  # at a corner
+        center = np.full(n_arms, floor)
+        center[rng.integers(n_arms)] += room
+
+    loss = np.zeros(n_arms)
+    kind, arm, largest = rng.integers(4), rng.integers(n_arms), 10 ** rng.uniform(-3, np.log10(horizon))
+    if kind == 0:
+        loss[arm] = largest
+    elif kind == 1:
+        loss = rng.random(n_arms) * largest
+    elif kind == 2:
+        loss[arm] = rng.random() / center[arm]
+
+    lower = rng.uniform(-1 if rng.random() < 0.5 else 0, 1, (n_constraints, n_arms))
+    lower = rng.choice([lower, lower.round(), lower.round(1)], p=[0.6, 0.2, 0.2])
+    if n_constraints >= 2:
+        relation = rng.integers(7)
+        nudge = 10 ** rng.uniform(-14, -3) * rng.uniform(-1, 1, n_arms)
+        if relation == 1:
+            lower[1] = lower[0]
+        elif relation == 2:
+            lower[1] = lower[0] * rng.uniform(0.1, 1)
+        elif relation == 3:
+            lower[1] = lower[0] + nudge
+        elif relation == 4:
+            lower[1] = -lower[0]
+        elif relation == 5:
+            lower[1] = nudge - lower[0]
+
+    inside = floor + room * rng.dirichlet(np.full(n_arms, 10 ** rng.uniform(-1.5, 1)))
+    if rng.random() < 0.2:
+        inside = np.full(n_arms, floor)
+        inside[rng.integers(n_arms)] += room
+    slack = 10 ** rng.uniform(-12, 0, n_constraints)
+    if rng.random() < 0.5:
+        slack[:] = 10 ** rng.uniform(-12, -1)
+    if rng.random() < 0.1:
+        slack[:] = 0.0
+    limits = lower @ inside + slack
+    if rng.random() < 0.15:
+        limits -= 10 ** rng.uniform(-10, 0)
+    return Instance(center, rates, loss, lower, limits, floor)
+
+
+def emptiness(lower: Floats, limits: Floats, floor: float) -> float:
+    """How far the set is from holding a strategy: the least largest violation; negative if it has an interior."""
+    n_constraints, n_arms = lower.shape
+    if n_constraints == 0:
+        return -np.inf
+    answer = linprog(
+        np.append(np.zeros(n_arms), 1.0),
+        np.hstack([lower, -np.ones((n_constraints, 1))]),
+        limits,
+        np.append(np.ones(n_arms), 0.0)[None, :],
+        [1.0],
+        bounds=[(floor, None)] * n_arms + [(None, None)],
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    assert answer.status == 0
+    return float(answer.x[-1])

@@ -1,0 +1,285 @@
+import cvxpy as cp
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import surefoot as sf
+from surefoot.problem import Floats
+from tests.kernels.instances import Instance, draw_instance, emptiness
+from tests.kernels.kkt import Residuals, residuals
+
+CLEARLY = 1e-8  # empty, or with an interior, by more than this is clear; in between either answer will do
+
+
+def check(instance: Instance) -> Residuals | None:
+    """Project; the answer must be optimal, or "empty" where it is. Returns what was found, None if empty."""
+    try:
+        answer = sf.project(*instance)
+    except sf.EmptySafeSet:
+        assert emptiness(instance.lower_costs, instance.limits, instance.floor) > -CLEARLY
+        return None
+    found = residuals(instance, answer)
+    assert found.violation <= 1e-9
+    assert found.below_floor == 0.0
+    assert found.excess <= 1e-14
+    if found.worst() > 1e-10:  # allowed where there is hardly a set at all
+        assert abs(emptiness(instance.lower_costs, instance.limits, instance.floor)) < 1e-9, found
+    return found
+
+
+sizes = st.one_of(st.integers(2, 12), st.sampled_from([20, 50, 100, 300, 1000]))
+
+
+@settings(max_examples=1500)
+@given(n_arms=sizes, n_constraints=st.integers(0, 12), exponent=st.floats(1, 7), seed=st.integers(0, 2**32 - 1))
+@example(n_arms=10, n_constraints=3, exponent=1.0, seed=0)  # K = T
+@example(n_arms=1000, n_constraints=12, exponent=7.0, seed=1)
+def test_answers_are_optimal_over_the_whole_range(n_arms: int, n_constraints: int, exponent: float, seed: int) -> None:
+    horizon = max(n_arms, int(10**exponent))
+    check(draw_instance(np.random.default_rng(seed), n_arms, n_constraints, horizon))
+
+
+def test_nearly_all_answers_are_exact_not_only_within_tolerance() -> None:
+    rng = np.random.default_rng(5)
+    found = [
+        check(draw_instance(rng, int(rng.integers(2, 30)), int(rng.integers(0, 13)), int(10 ** rng.uniform(1.5, 7))))
+        for _ in range(3000)
+    ]
+    worst = np.array([f.worst() for f in found if f is not None])
+    assert np.quantile(worst, 0.99) < 1e-12
+    assert 0.02 < np.mean([f is None for f in found]) < 0.2  # the empty branch was tried
+
+
+@pytest.mark.parametrize("n_constraints", [1, 2, 3, 7])
+def test_emptiness_is_told_apart_on_both_sides(n_constraints: int) -> None:
+    rng = np.random.default_rng(n_constraints)
+    for _ in range(60):
+        n_arms, floor = int(rng.integers(2, 9)), 10 ** rng.uniform(-6, -1.5)
+        lower = rng.uniform(-1, 1, (n_constraints, n_arms))
+        limits = np.zeros(n_constraints)
+        limits += emptiness(lower, limits, floor)  # now the set is a point or thereabouts
+        center = np.full(n_arms, 1.0 / n_arms)
+        for shift, empty in ((-3e-8, True), (-1e-3, True), (3e-8, False), (1e-3, False)):
+            instance = Instance(center, np.full(n_arms, 0.1), np.zeros(n_arms), lower, limits + shift, floor)
+            assert (check(instance) is None) == empty
+
+
+def clarabel(instance: Instance) -> Floats:
+    """The same program through cvxpy: nothing in common with the kernel."""
+    x = cp.Variable(instance.center.size)
+    inverse = 1 / instance.learning_rates
+    objective = (instance.loss_estimate + inverse / instance.center) @ x - inverse @ cp.log(x)
+    constraints = [cp.sum(x) == 1, x >= instance.floor, instance.lower_costs @ x <= instance.limits]
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    return np.asarray(x.value)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_agrees_with_a_conic_solver(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_arms, n_constraints = int(rng.integers(2, 12)), int(rng.integers(0, 5))
+    center = 0.9 * rng.dirichlet(np.ones(n_arms)) + 0.1 / n_arms
+    loss = np.zeros(n_arms)
+    loss[rng.integers(n_arms)] = rng.random() * 20
+    lower = rng.random((n_constraints, n_arms))
+    limits = lower @ rng.dirichlet(np.ones(n_arms)) + 0.01
+    instance = Instance(center, rng.uniform(0.05, 0.25, n_arms), loss, lower, limits, 1e-3)
+    assert sf.project(*instance).strategy == pytest.approx(clarabel(instance), abs=2e-6)
+
+
+def fifty_digits(instance: Instance, answer: sf.Projection) -> Floats:
+    """Newton at 50 digits for the level and the multipliers, from the active set the answer claims."""
+    with mpmath.workdps(50):
+        center, rates, loss = (list(map(mpmath.mpf, part.tolist())) for part in instance[:3])
+        floor, arms = mpmath.mpf(instance.floor), range(len(center))
+        rows = [[mpmath.mpf(1)] * len(center)]
+        rows += [list(map(mpmath.mpf, instance.lower_costs[i].tolist())) for i in np.flatnonzero(answer.multipliers)]
+        wanted = [mpmath.mpf(1)] + [mpmath.mpf(float(instance.limits[i])) for i in np.flatnonzero(answer.multipliers)]
+        a = int(np.argmax(answer.strategy))
+        others = sum(mpmath.mpf(float(m)) * row[a] for m, row in zip(answer.multipliers[answer.multipliers > 0], rows[1:]))
+        level = (1 / mpmath.mpf(float(answer.strategy[a])) - 1 / center[a]) / rates[a] - loss[a] - others
+        dual = mpmath.matrix([level, *map(float, answer.multipliers[answer.multipliers > 0])])
+        for _ in range(8):
+            inverse = [1 / center[a] + rates[a] * (loss[a] + sum(d * r[a] for d, r in zip(dual, rows))) for a in arms]
+            x = [max(floor, 1 / y) for y in inverse]
+            weight = [rates[a] * x[a] ** 2 if x[a] > floor else mpmath.mpf(0) for a in arms]
+            off = mpmath.matrix([sum(r[a] * x[a] for a in arms) - w for r, w in zip(rows, wanted)])
+            hessian = mpmath.matrix(len(rows))
+            for i, left in enumerate(rows):
+                for j, right in enumerate(rows):
+                    hessian[i, j] = sum(weight[a] * left[a] * right[a] for a in arms)
+            dual += mpmath.lu_solve(hessian, off)
+        return np.array([float(v) for v in x])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_digit_of_the_strategy(seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    n_arms, n_constraints, horizon = int(rng.integers(2, 20)), int(rng.integers(0, 4)), int(10 ** rng.uniform(2, 6))
+    center = 1 / horizon + (1 - n_arms / horizon) * rng.dirichlet(np.full(n_arms, 0.5))
+    loss = np.zeros(n_arms)
+    arm = rng.integers(n_arms)
+    loss[arm] = rng.random() / center[arm]
+    lower = rng.uniform(-0.5, 1, (n_constraints, n_arms))
+    limits = lower @ center - rng.uniform(-0.01, 0.02, n_constraints)
+    rates = 10 ** rng.uniform(-5, 0) * rng.uniform(1, 5, n_arms)
+    instance = Instance(center, rates, loss, lower, limits, 1 / horizon)
+    try:
+        answer = sf.project(*instance)
+    except sf.EmptySafeSet:
+        assert emptiness(lower, limits, 1 / horizon) > 0
+        return
+    assert answer.strategy == pytest.approx(fifty_digits(instance, answer), rel=1e-11)
+
+
+# Corner cases by name -------------------------------------------------------------------------------------------------
+
+
+def flat(n_arms: int, lower: object, limits: object, floor: float = 1e-4, **changes: object) -> Instance:
+    """A small instance around the uniform strategy."""
+    instance = Instance(
+        np.full(n_arms, 1 / n_arms), np.full(n_arms, 0.1), np.zeros(n_arms),
+        np.asarray(lower, float).reshape(-1, n_arms), np.asarray(limits, float), floor,
+    )  # fmt: skip
+    return instance._replace(**changes)
+
+
+def test_nothing_to_do_means_nothing_done() -> None:
+    answer = sf.project(*flat(4, [], []))
+    assert answer.strategy == pytest.approx(np.full(4, 0.25), abs=1e-16)
+    assert answer.multipliers.shape == (0,)
+
+
+def test_single_point_when_arms_fill_the_simplex() -> None:
+    for n_arms in (2, 3, 7, 49, 1000):
+        instance = flat(n_arms, [], [], floor=1 / n_arms)._replace(loss_estimate=np.arange(n_arms, dtype=float))
+        answer = sf.project(*instance)
+        assert (answer.strategy == 1 / n_arms).all()
+        assert abs(answer.strategy.sum() - 1) < 1e-15
+
+
+def test_single_point_may_be_unsafe() -> None:
+    with pytest.raises(sf.EmptySafeSet):
+        sf.project(*flat(4, [[0.5, 0.5, 0.5, 0.5]], [0.4], floor=0.25))
+
+
+def test_floor_above_the_uniform_share_leaves_nothing() -> None:
+    with pytest.raises(sf.EmptySafeSet):
+        sf.project(*flat(4, [], [], floor=0.3))
+
+
+def test_duplicate_constraints_share_one_multiplier() -> None:
+    once = sf.project(*flat(3, [[0.9, 0.5, 0.1]], [0.3]))
+    twice = sf.project(*flat(3, [[0.9, 0.5, 0.1]] * 5, [0.3] * 5))
+    assert twice.strategy == pytest.approx(once.strategy, rel=1e-13)
+    assert twice.multipliers.sum() == pytest.approx(once.multipliers[0], rel=1e-11)
+
+
+def test_parallel_constraints_leave_the_tighter_one_active() -> None:
+    instance = flat(3, [[0.9, 0.5, 0.1], [0.45, 0.25, 0.05]], [0.3, 0.12])
+    answer = sf.project(*instance)
+    assert answer.multipliers[0] == 0.0
+    assert answer.multipliers[1] > 0.0
+    assert residuals(instance, answer).worst() < 1e-12
+
+
+@pytest.mark.parametrize("apart", [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3])
+def test_nearly_parallel_constraints(apart: float) -> None:
+    row = np.array([0.9, 0.5, 0.1, 0.3])
+    nudge = apart * np.array([1.0, -1.0, 1.0, -1.0])
+    assert check(flat(4, [row, row + nudge], [0.3, 0.3])) is not None
+
+
+def test_slab_thinner_than_its_tolerance() -> None:
+    row = np.array([0.9, 0.5, 0.1, 0.3])
+    for width in (1e-6, 1e-9, 1e-11):
+        found = check(flat(4, [row, -row], [0.3, -0.3 + width]))
+        assert found is not None
+        assert found.worst() < 1e-10
+
+
+def test_weakly_active_constraint_has_no_multiplier_to_speak_of() -> None:
+    free = sf.project(*flat(3, [], [], loss_estimate=np.array([2.0, 1.0, 0.0]))).strategy
+    row = np.array([0.9, 0.5, 0.1])
+    instance = flat(3, [row], [row @ free], loss_estimate=np.array([2.0, 1.0, 0.0]))
+    answer = sf.project(*instance)
+    assert answer.multipliers[0] < 1e-9
+    assert answer.strategy == pytest.approx(free, rel=1e-12)
+
+
+def test_constraint_that_pins_all_arms_but_one_to_the_floor() -> None:
+    floor, row = 1e-3, np.array([0.0, 1.0, 1.0, 1.0])
+    answer = sf.project(*flat(4, [row], [3 * floor], floor=floor))
+    assert answer.strategy[1:] == pytest.approx(np.full(3, floor), rel=1e-9)
+
+
+def test_more_active_constraints_than_free_arms() -> None:
+    rng = np.random.default_rng(3)
+    lower = rng.random((12, 2))
+    limits = lower @ [0.37, 0.63]  # all twelve are tight at one point
+    instance = flat(2, lower, limits, loss_estimate=np.array([50.0, 0.0]))
+    found = check(instance)
+    assert found is not None
+    assert found.worst() < 1e-10
+
+
+def test_conflicting_constraints_are_empty_though_each_alone_is_not() -> None:
+    for limits in ([0.2, 0.2], [0.45, 0.45]):
+        with pytest.raises(sf.EmptySafeSet):
+            sf.project(*flat(2, [[1.0, 0.0], [0.0, 1.0]], limits))
+    assert sf.project(*flat(2, [[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])).strategy == pytest.approx([0.5, 0.5])
+
+
+def test_from_one_corner_to_the_other() -> None:
+    floor = 1e-7
+    center = np.array([1 - 4 * floor, *[floor] * 4])
+    instance = flat(5, [[1.0, 0.9, 0.8, 0.7, 0.0]], [1e-3], floor=floor, center=center)
+    found = check(instance)
+    assert found is not None
+    assert found.worst() < 1e-10
+
+
+def test_huge_losses_send_an_arm_to_the_floor_and_nothing_overflows() -> None:
+    for loss in (1e7, 1e50, 1e100):
+        answer = sf.project(*flat(3, [[0.9, 0.5, 0.1]], [0.45], loss_estimate=np.array([0.0, loss, 0.0])))
+        assert answer.strategy[1] == 1e-4
+        assert answer.strategy.sum() == pytest.approx(1.0, abs=1e-15)
+
+
+def test_zero_rows_and_zero_limits() -> None:
+    assert sf.project(*flat(3, [[0.0, 0.0, 0.0]], [0.0])).strategy == pytest.approx(np.full(3, 1 / 3))
+    with pytest.raises(sf.EmptySafeSet):
+        sf.project(*flat(3, [[0.0, 0.0, 0.0]], [-1e-6]))
+
+
+def test_inputs_are_left_alone() -> None:
+    instance = flat(3, [[0.9, 0.5, 0.1]], [0.3])
+    before = [np.copy(part) for part in instance]
+    sf.project(*instance)
+    for was, part in zip(before, instance, strict=True):
+        assert np.array_equal(was, part)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"center": [0.5, 0.0, 0.5]}, r"center\[1\] must be in \[1e-100, 1e\+100\], got 0.0"),
+        ({"center": [1.0]}, "center must have at least 2 entries, got 1"),
+        ({"learning_rates": [0.1, -0.1, 0.1]}, r"learning_rates\[1\] must be"),
+        ({"learning_rates": [0.1, 0.1]}, "learning_rates must be an array of 3 numbers, got one of shape"),
+        ({"loss_estimate": [0.0, np.nan, 0.0]}, r"loss_estimate\[1\] must be .*, got nan"),
+        ({"loss_estimate": [0.0, -1.0, 0.0]}, r"loss_estimate\[1\] must be"),
+        ({"lower_costs": [[0.1, 0.2]]}, "lower_costs must be an array of 1 x 3 numbers"),
+        ({"lower_costs": [[0.1, np.inf, 0.2]]}, r"lower_costs\[0, 1\] must be .*, got inf"),
+        ({"limits": [0.3, 0.3]}, "lower_costs must be an array of 2 x 3 numbers"),
+        ({"limits": "0.3"}, "limits must be an array of numbers, got '0.3'"),
+        ({"floor": 0.0}, r"floor must be in \(0, 1\], got 0.0"),
+        ({"floor": None}, r"floor must be in \(0, 1\], got None"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sf.project(**{**flat(3, [[0.9, 0.5, 0.1]], [0.3])._asdict(), **change})

@@ -1,0 +1,109 @@
+"""What is particular to COLB and SOLB: options, learning rates, and what the theorems promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+import surefoot as sf
+from surefoot.policies.rates import learning_rate_cap, theory_rate
+
+PROBLEM = sf.Problem(5, [0.5], 10_000, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.2]))
+
+
+def test_theory_rates_are_those_of_the_theorems() -> None:
+    # figures computed by hand from the formula: 8.9e-5, 6.1e-5, 3.7e-5, 2.6e-5 at delta = 0.05
+    for horizon, cap in ((1e3, 8.9e-5), (1e4, 6.1e-5), (1e6, 3.7e-5), (1e8, 2.6e-5)):
+        assert learning_rate_cap(int(horizon), 0.05) == pytest.approx(cap, rel=0.02)
+    cap = learning_rate_cap(10_000, 0.05)
+    assert sf.COLB(PROBLEM).learning_rates == pytest.approx(np.full(5, cap), rel=1e-15)
+    assert sf.SOLB(PROBLEM).learning_rates == pytest.approx(np.full(5, 0.3 * cap), rel=1e-15)
+    large = sf.Problem(2, [], 10**14, 0.05)  # here the second argument of the minimum is the smaller one
+    assert theory_rate(large, 1e14) == pytest.approx(math.sqrt(2 / (1e14 * math.log(20))))
+    assert theory_rate(large, 0.0) == learning_rate_cap(10**14, 0.05)
+    assert sf.COLB(large, benchmark_loss=1e13).learning_rates[0] == pytest.approx(theory_rate(large, 1e13))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": 0.0}, r"learning_rate must be in \[1e-100, 1e\+100\], got 0.0"),
+        ({"learning_rate": -1}, "learning_rate must be"),
+        ({"learning_rate": np.nan}, "learning_rate must be"),
+        ({"learning_rate": "fast"}, "learning_rate must be one of 'theory', got 'fast'"),
+        ({"learning_rate": None}, "learning_rate must be"),
+        ({"preset": "practical"}, "preset must be one of 'paper', got 'practical'"),
+        ({"confidence": "bernstein"}, "confidence must be one of 'paper', got 'bernstein'"),
+        ({"benchmark_loss": -1.0}, "benchmark_loss must be a finite number >= 0, got -1.0"),
+        ({"benchmark_loss": 10_001}, "benchmark_loss must be at most horizon = 10000, got 10001"),
+        ({"benchmark_loss": np.inf}, "benchmark_loss must be a finite number >= 0, got inf"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
+    for cls in (sf.COLB, sf.SOLB):
+        with pytest.raises(ValueError, match=message):
+            cls(PROBLEM, 1, **options)  # type: ignore[arg-type]
+
+
+def test_solb_needs_a_safe_strategy() -> None:
+    with pytest.raises(ValueError, match="problem must have a safe strategy for SOLB, got safe=None"):
+        sf.SOLB(sf.Problem(3, [0.5], 100))
+
+
+def test_the_first_mixture() -> None:
+    policy = sf.SOLB(PROBLEM)
+    assert policy.safe_weight == 0.5 / 0.8
+    assert policy.strategy == pytest.approx(0.625 * np.eye(5)[4] + 0.375 / 5)
+    no_constraint = sf.Problem(5, [], 1000, safe=sf.SafeStrategy(np.eye(5)[0], []))
+    assert sf.SOLB(no_constraint).safe_weight == 0.0
+
+
+def test_without_constraints_solb_is_colb() -> None:
+    problem = sf.Problem(4, [], 500, safe=sf.SafeStrategy([1, 0, 0, 0], []))
+    one, two = sf.COLB(problem, 3, learning_rate=0.2), sf.SOLB(problem, 3, learning_rate=0.2)
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        loss = float(rng.random())
+        one.tell(one.ask(), loss)
+        two.tell(two.ask(), loss)
+    assert (one.strategy == two.strategy).all()
+
+
+def test_memory_does_not_depend_on_the_horizon() -> None:
+    sizes = []
+    for horizon in (1000, 10**9):
+        policy = sf.SOLB(sf.Problem(5, [0.5], horizon, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.1])))
+        sizes.append(sum(leaf.nbytes for leaf in policy._leaves if isinstance(leaf, np.ndarray)))
+    assert sizes[0] == sizes[1] < 5000
+
+
+def learn(policy: sf.Policy, means: list[float], costs: list[float], n_rounds: int, seed: int) -> tuple[float, float]:
+    """Average expected loss of the last quarter, and worst expected cost of any strategy played."""
+    rng = np.random.default_rng(seed)
+    tail, worst = [], 0.0
+    for t in range(n_rounds):
+        strategy = policy.strategy
+        worst = max(worst, float(strategy @ costs))
+        if t >= 3 * n_rounds // 4:
+            tail.append(strategy @ means)
+        decision = policy.ask()
+        policy.tell(decision, float(rng.random() < means[decision.arm]), [float(rng.random() < costs[decision.arm])])
+    return float(np.mean(tail)), worst
+
+
+def test_colb_learns_and_solb_is_safe_while_it_learns() -> None:
+    """A good arm that is too costly, a fair one, a poor safe one. Thirty runs; the theorem allows 5 % unsafe ones, and
+    more than 6 of 30 would have probability below 1e-3. The control plays the proposal without mixing.
+    """
+    means, costs, horizon = [0.1, 0.5, 0.9], [0.9, 0.4, 0.1], 4000
+    problem = sf.Problem(3, [0.5], horizon, 0.05, sf.SafeStrategy([0, 0, 1], [0.1]))
+    unsafe = control = 0
+    for seed in range(30):
+        loss, worst = learn(sf.SOLB(problem, seed, learning_rate=0.05), means, costs, horizon, seed)
+        assert loss < 0.75  # uniform-with-mixing, where it starts, is at 0.72 and playing safe at 0.9
+        unsafe += worst > 0.5 + 1e-12
+        bold, worst = learn(sf.COLB(problem, seed, learning_rate=0.05), means, costs, horizon, seed)
+        assert bold < 0.4  # 0.5 is where it starts: a policy that does not learn fails here
+        control += worst > 0.5 + 1e-12
+    assert unsafe <= 6
+    assert control == 30

@@ -1,0 +1,69 @@
+"""The package as a whole: its public names, its rooms and doors, how fast it opens."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import surefoot as sf
+
+SOURCE = Path(sf.__file__).parent
+
+PUBLIC = {
+    "Benchmark", "COLB", "Decision", "EmptySafeSet", "Infeasible", "Policy", "Problem", "Projection", "SOLB",
+    "SafeStrategy", "offline_optimum", "project", "safest_strategy",
+}  # fmt: skip
+
+# from the top of the house to its foundation: a room may import from lower rows only
+ORDER = [{"cli"}, {"reporting"}, {"theory"}, {"simulation", "analysis"}, {"environments", "policies"}, {"kernels"}, {"problem"}]
+
+
+def test_public_names_are_these_and_all_exist() -> None:
+    assert set(sf.__all__) == PUBLIC
+    assert PUBLIC <= set(dir(sf))
+    for name in PUBLIC:
+        assert getattr(sf, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = sf.nonsense
+
+
+def test_public_functions_have_an_example() -> None:
+    for name in PUBLIC - {"Benchmark", "EmptySafeSet", "Infeasible", "Policy", "Projection"}:
+        assert ">>>" in (getattr(sf, name).__doc__ or ""), name
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_imports_go_downwards_only() -> None:
+    height = {room: row for row, rooms in enumerate(ORDER) for room in rooms}
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                target = room_of(name)
+                if name.startswith("surefoot.") and target != room:
+                    assert height[target] > height[room], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("heavy", ["numba", "scipy", "matplotlib", "rich", "typer"])
+def test_importing_the_package_is_light(heavy: str) -> None:
+    code = f"import sys, surefoot; surefoot.Problem(2, [0.5], 10); sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_help_is_light_and_the_version_is_told() -> None:
+    code = "import sys; from surefoot.cli import app; sys.exit(bool({'numba', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    told = subprocess.run([sys.executable, "-m", "surefoot", "--version"], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == f"surefoot {sf.__version__}"
+    pyproject = (SOURCE.parent.parent / "pyproject.toml").read_text()
+    assert re.search(r'^version = "(.*)"', pyproject, re.M).group(1) == sf.__version__  # type: ignore[union-attr]
