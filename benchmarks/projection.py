@@ -19,7 +19,7 @@ from surefoot.kernels.projection import project
 from surefoot.problem import Floats
 
 
-@njit
+@njit(error_model="numpy", _nrt=False)
 def repeat(n, rates, lower, limits, floor, strategy, multipliers, work):  # type: ignore[no-untyped-def]
     for _ in range(n):
         project(rates, lower, limits, floor, strategy, multipliers, work)

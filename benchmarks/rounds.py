@@ -15,7 +15,7 @@ from surefoot.policies.solb import State, update
 from surefoot.problem import Floats
 
 
-@njit
+@njit(error_model="numpy", _nrt=False)
 def solb_rounds(n, state, losses, costs, observed, rng):  # type: ignore[no-untyped-def]
     for _ in range(n):
         arm = draw(state.strategy, rng.random())
@@ -26,11 +26,12 @@ def solb_rounds(n, state, losses, costs, observed, rng):  # type: ignore[no-unty
         update(state, arm, propensity, loss, observed)
 
 
-@njit
+@njit(error_model="numpy", _nrt=False)
 def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[no-untyped-def]
     for _ in range(n):
-        lowest = totals.min()
-        norm = 0.0
+        lowest, norm, spent = np.inf, 0.0, 0
+        for a in range(totals.size):
+            lowest = min(lowest, totals[a])
         for a in range(totals.size):
             strategy[a] = np.exp(-rate * (totals[a] - lowest))
             norm += strategy[a]
@@ -39,7 +40,7 @@ def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[
         arm = draw(strategy, rng.random())
         loss = 1.0 if rng.random() < losses[arm] else 0.0
         for i in range(costs.shape[0]):
-            rng.random() < costs[i, arm]
+            spent += rng.random() < costs[i, arm]
         totals[arm] += loss / strategy[arm]
 
 
@@ -59,10 +60,10 @@ def compiled_rounds() -> None:
         rng = np.random.default_rng(0)
 
         def solb(rate: float | str = rate) -> None:
-            solb_rounds(n, solb_state(5, rate), losses, costs, np.zeros(1), rng)  # noqa: B023
+            solb_rounds(n, solb_state(5, rate), losses, costs, np.zeros(1), rng)
 
         def exp3() -> None:
-            exp3_rounds(n, np.zeros(5), np.full(5, 0.2), 0.01, losses, costs, rng)  # noqa: B023
+            exp3_rounds(n, np.zeros(5), np.full(5, 0.2), 0.01, losses, costs, rng)
 
         t = best_of({"solb": solb, "exp3": exp3}, repeats=5, seconds=0.1)
         print(f"compiled round, K = 5, m = 1, whole run of 100,000, {name}: SOLB {t['solb'] / n * 1e9:.0f} ns, "
@@ -92,12 +93,14 @@ def growth() -> None:
         losses, costs = worlds(n_arms)
         rng, n = np.random.default_rng(0), max(200, 200_000 // n_arms)
         state = solb_state(n_arms, 0.01)
-        t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n  # noqa: B023
+        t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
         smallest = smallest or t
         memory = sum(leaf.nbytes for leaf in sf.SOLB(
             sf.Problem(n_arms, [0.5], 10**6, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2])))._leaves
             if isinstance(leaf, np.ndarray))  # fmt: skip
-        print(f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB")
+        print(
+            f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB"
+        )
 
 
 def report() -> None:

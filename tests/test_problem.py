@@ -36,7 +36,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"safe": [0, 0, 0, 1]}, r"safe must be a SafeStrategy, got \[0, 0, 0, 1\]"),
     ({"safe": sf.SafeStrategy([0, 1], [0.2, 0.3])}, "safe.strategy must have n_arms = 4 entries, got 2"),
     ({"safe": sf.SafeStrategy([0, 0, 0, 1], [0.2])}, "safe.costs must have 2 entries, one per threshold, got 1"),
-    ({"safe": sf.SafeStrategy([0, 0, 0, 1], [0.2, 0.8])}, r"safe.costs\[1\] must be below its threshold 0.7 .*, got 0.8"),
+    (
+        {"safe": sf.SafeStrategy([0, 0, 0, 1], [0.2, 0.8])},
+        r"safe.costs\[1\] must be below its threshold 0.7 .*, got 0.8",
+    ),
     ({"safe": sf.SafeStrategy([0, 0, 0, 1], [0.5, 0.3])}, r"safe.costs\[0\] .*nothing to explore with.*, got 0.5"),
 ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -45,9 +45,10 @@ class Interval(NamedTuple):
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
             return False
-        above = value > self.low if self.open_low else value >= self.low
-        below = value < self.high if self.open_high else value <= self.high
-        return bool(above and below and math.isfinite(value))
+        number = float(value)
+        above = number > self.low if self.open_low else number >= self.low
+        below = number < self.high if self.open_high else number <= self.high
+        return above and below and math.isfinite(number)
 
     def __str__(self) -> str:
         number = "a whole number" if self.whole else "a finite number"
@@ -165,7 +166,7 @@ class Decision(NamedTuple):
     propensity: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class SafeStrategy:
     """A strategy that is known to be strictly safe, and its costs (x^diamond and theta_i).
 
@@ -187,18 +188,19 @@ class SafeStrategy:
     strategy: Floats
     costs: Floats
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "strategy", frozen(simplex("safe.strategy", self.strategy, None)))
-        object.__setattr__(self, "costs", frozen(numbers("safe.costs", self.costs, None)))
+    def __init__(self, strategy: ArrayLike, costs: ArrayLike) -> None:
+        object.__setattr__(self, "strategy", frozen(simplex("safe.strategy", strategy, None)))
+        object.__setattr__(self, "costs", frozen(numbers("safe.costs", costs, None)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SafeStrategy) and self.to_dict() == other.to_dict()
 
     def to_dict(self) -> dict[str, list[float]]:
+        """The strategy as JSON-able data."""
         return {"strategy": self.strategy.tolist(), "costs": self.costs.tolist()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """A constrained bandit: choose one of `n_arms` options a round, keep every expected cost under its threshold.
 
@@ -232,19 +234,25 @@ class Problem:
     n_arms: int
     thresholds: Floats
     horizon: int
-    delta: float = 0.05
-    safe: SafeStrategy | None = field(default=None)
+    delta: float
+    safe: SafeStrategy | None
 
-    def __post_init__(self) -> None:
-        n_arms, horizon = int(number("n_arms", self.n_arms)), int(number("horizon", self.horizon))
+    def __init__(
+        self, n_arms: int, thresholds: ArrayLike, horizon: int, delta: float = 0.05, safe: SafeStrategy | None = None
+    ) -> None:
+        checked = {
+            "n_arms": int(number("n_arms", n_arms)),
+            "thresholds": frozen(numbers("thresholds", thresholds, None)),
+            "horizon": int(number("horizon", horizon)),
+            "delta": float(number("delta", delta)),
+            "safe": safe,
+        }
         if horizon < n_arms:
             raise ValueError(f"horizon must be at least n_arms = {n_arms}, got {horizon}")
-        thresholds = frozen(numbers("thresholds", self.thresholds, None))
-        delta = float(number("delta", self.delta))
-        for name, value in (("n_arms", n_arms), ("thresholds", thresholds), ("horizon", horizon), ("delta", delta)):
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.safe is not None:
-            self._check_safe(self.safe)
+        if safe is not None:
+            self._check_safe(safe)
 
     def _check_safe(self, safe: SafeStrategy) -> None:
         if not isinstance(safe, SafeStrategy):
@@ -252,7 +260,9 @@ class Problem:
         if safe.strategy.size != self.n_arms:
             raise ValueError(f"safe.strategy must have n_arms = {self.n_arms} entries, got {safe.strategy.size}")
         if safe.costs.size != self.n_constraints:
-            raise ValueError(f"safe.costs must have {self.n_constraints} entries, one per threshold, got {safe.costs.size}")
+            raise ValueError(
+                f"safe.costs must have {self.n_constraints} entries, one per threshold, got {safe.costs.size}"
+            )
         for i, (cost, threshold) in enumerate(zip(safe.costs, self.thresholds, strict=True)):
             if cost >= threshold:
                 raise ValueError(
@@ -263,7 +273,7 @@ class Problem:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
                 "every round is still safe, but the regret bounds of the hard-constraint policies do not apply",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     @property

@@ -89,9 +89,13 @@ def test_thresholds_of_zero_and_one() -> None:
 
 def test_infeasible_says_which_thresholds() -> None:
     costs = [[0.1, 0.9, 0.5], [0.2, 0.3, 0.4], [0.9, 0.1, 0.5]]
-    with pytest.raises(sf.Infeasible, match=r"^thresholds\[0\] = 0.3 and thresholds\[2\] = 0.3 cannot be met together: "):
+    with pytest.raises(
+        sf.Infeasible, match=r"^thresholds\[0\] = 0.3 and thresholds\[2\] = 0.3 cannot be met together: "
+    ):
         sf.offline_optimum([1, 2, 3], costs, [0.3, 0.9, 0.3])
-    with pytest.raises(sf.Infeasible, match=r"^thresholds\[1\] = 0.1 cannot be met: every strategy misses one by at least 0.1"):
+    with pytest.raises(
+        sf.Infeasible, match=r"^thresholds\[1\] = 0.1 cannot be met: every strategy misses one by at least 0.1"
+    ):
         sf.offline_optimum([1, 2, 3], costs, [0.9, 0.1, 0.9])
 
 

@@ -118,7 +118,9 @@ class PolicyContract:
         assert all(d.propensity == strategy[d.arm] for d in decisions)
         counts = np.bincount([d.arm for d in decisions], minlength=problem.n_arms)
         assert chi_square_p(counts, strategy) > 1e-6
-        wrong = np.roll(strategy, 1) if np.ptp(strategy) > 0.1 else np.linspace(0.5, 1.5, problem.n_arms) / problem.n_arms
+        wrong = (
+            np.roll(strategy, 1) if np.ptp(strategy) > 0.1 else np.linspace(0.5, 1.5, problem.n_arms) / problem.n_arms
+        )
         assert chi_square_p(counts, wrong) < 1e-6
 
     def test_asking_changes_nothing_but_the_generator(self, problem: sf.Problem) -> None:

@@ -54,8 +54,16 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
         policy.tell(decision, float(losses[decision.arm]), costs.tolist())
         estimate = losses[decision.arm] / decision.propensity
         history.append(
-            Round(*before, decision.arm, float(estimate), policy.lower_costs, policy.upper_costs, losses,
-                  policy.proposal, policy.safe_weight)  # fmt: skip
+            Round(
+                *before,
+                decision.arm,
+                float(estimate),
+                policy.lower_costs,
+                policy.upper_costs,
+                losses,
+                policy.proposal,
+                policy.safe_weight,
+            )
         )
     return history
 
@@ -118,7 +126,9 @@ def test_d2_sum_over_rounds(run: tuple[MirrorDescent, list[Round]]) -> None:
     n_arms, horizon = problem.n_arms, problem.horizon
     log = np.log(horizon)
     start = (n_arms * np.log(horizon / n_arms) + n_arms * (log + 1) / (5 * log) + n_arms / (5 * log)) / eta
-    comparators = [(1 - n_arms / horizon) * np.array(x) + 1 / horizon for x in (SAFE, [0.5, 0.5, 0, 0, 0], [0, 0, 1, 0, 0])]
+    comparators = [
+        (1 - n_arms / horizon) * np.array(x) + 1 / horizon for x in (SAFE, [0.5, 0.5, 0, 0, 0], [0, 0, 1, 0, 0])
+    ]
     checked = 0
     for u in comparators:
         if not all((step.lower @ u <= problem.limits).all() for step in history):
@@ -196,7 +206,7 @@ def test_d5_regret_splits_exactly() -> None:
     assert regret == pytest.approx(safety + learning, abs=1e-8)
 
 
-# The branch for an empty safe set ---------------------------------------------------------------------------------------
+# The branch for an empty safe set -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [sf.COLB, sf.SOLB])

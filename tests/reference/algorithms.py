@@ -20,7 +20,9 @@ Array = npt.NDArray[np.float64]
 class Colb:
     """Algorithm 1."""
 
-    def __init__(self, K: int, T: int, alpha: list[float], delta: float, eta: float, scatter: Callable[[], Array]) -> None:
+    def __init__(
+        self, K: int, T: int, alpha: list[float], delta: float, eta: float, scatter: Callable[[], Array]
+    ) -> None:
         self.K, self.T, self.m, self.alpha, self.delta = K, T, len(alpha), np.array(alpha), delta
         self.kappa = math.exp(1 / math.log(T))  # line 1
         self.x = np.full(K, 1 / K)  # line 2

@@ -73,7 +73,7 @@ def raise_multipliers(task: Task) -> int:
     """Raise the multipliers of violated constraints until all are met; SOLVED or EMPTY."""
     lower, limits = task.lower, task.limits
     highest_rate, strategy, multipliers = task.highest_rate, task.strategy, task.multipliers
-    arms, rows, index = task.arms, task.rows, task.index
+    arms, rows, places = task.arms, task.rows, task.places
     n_arms = strategy.size
     level = normalise(task, 0.0, LAST_STEP)
     for a in range(n_arms):
@@ -99,9 +99,7 @@ def raise_multipliers(task: Task) -> int:
                 gain += rows[DIRECTION, j] * rows[RESIDUAL, j]
             stalls = stalls + 1 if gain > 0.9 * best and highest_rate * gain < 1e-6 else 0
             best = min(best, gain)
-            settled = stalls >= 4 or (
-                highest_rate * gain < 1e-6 and within_rounding(task, level, n_active, rank)
-            )
+            settled = stalls >= 4 or (highest_rate * gain < 1e-6 and within_rounding(task, level, n_active, rank))
             if settled and accuracy == LAST_STEP:
                 refine(task, n_active, rank, mass)
                 entering = first_unmet(task, n_active)
@@ -119,7 +117,7 @@ def raise_multipliers(task: Task) -> int:
             size = gap(lower, joining, strategy, limits[joining])[1]
             if least_value(lower, joining, task.floor) - limits[joining] > FEASIBLE * size:
                 return EMPTY
-            index[ACTIVE, n_active] = joining
+            places[ACTIVE, n_active] = joining
             n_active += 1
             worst = active_gaps(task, n_active)
             best = np.inf
@@ -131,7 +129,7 @@ def raise_multipliers(task: Task) -> int:
         if length == np.inf:  # nothing stops the exchange
             if rows[RESIDUAL, entering] > 10.0 * FEASIBLE * rows[SIZE, entering]:
                 return EMPTY
-            rows[TOLERANCE, index[ACTIVE, entering]] = 100.0 * FEASIBLE
+            rows[TOLERANCE, places[ACTIVE, entering]] = 100.0 * FEASIBLE
             continue
         if arriving >= 0:
             arms[RELEASED, arriving] = 1.0
@@ -149,15 +147,16 @@ def raise_multipliers(task: Task) -> int:
             accuracy = min(1e-4, max(LAST_STEP, 0.01 * highest_rate * gain))
             length, level, worst = search(task, level, level_step, accuracy, gain, length, limit, n_active)
         for j in range(n_active):
-            i = index[ACTIVE, j]
+            i = places[ACTIVE, j]
             multipliers[i] = max(0.0, multipliers[i] + length * rows[DIRECTION, j])
         if length == limit:
-            multipliers[index[ACTIVE, leaving]] = 0.0
+            multipliers[places[ACTIVE, leaving]] = 0.0
             n_active -= 1
-            if length == 0.0 and leaving == n_active and one_by_one:  # thrown out as it came: met as well as rounding allows
-                rows[TOLERANCE, index[ACTIVE, leaving]] *= 10.0
+            # thrown out as it came: it is met as well as rounding allows
+            if length == 0.0 and leaving == n_active and one_by_one:
+                rows[TOLERANCE, places[ACTIVE, leaving]] *= 10.0
             for j in range(leaving, n_active):
-                index[ACTIVE, j] = index[ACTIVE, j + 1]
+                places[ACTIVE, j] = places[ACTIVE, j + 1]
             worst = active_gaps(task, n_active)
         if entering >= 0 or length == limit or highest_rate * gain > 1e-6:
             best = np.inf  # a stall is when plain Newton steps gain nothing
@@ -169,12 +168,12 @@ def raise_multipliers(task: Task) -> int:
 @compiled
 def keep_independent(task: Task, n_active: int) -> int:
     """Let go of dependent constraints that have no multiplier yet; return how many are left."""
-    multipliers, index = task.multipliers, task.index
+    multipliers, places = task.multipliers, task.places
     kept = 0
     for j in range(n_active):
-        i = index[ACTIVE, j]
-        if index[POSITION, j] >= 0 or multipliers[i] > 0.0:
-            index[ACTIVE, kept] = i
+        i = places[ACTIVE, j]
+        if places[POSITION, j] >= 0 or multipliers[i] > 0.0:
+            places[ACTIVE, kept] = i
             kept += 1
     return kept
 
@@ -183,7 +182,7 @@ def keep_independent(task: Task, n_active: int) -> int:
 def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
     """Centre the active rows, orthogonalise them one after the other; return how many are independent."""
     rates, lower, floor, strategy = task.rates, task.lower, task.floor, task.strategy
-    arms, rows, factor, index = task.arms, task.rows, task.factor, task.index
+    arms, rows, factor, places = task.arms, task.rows, task.factor, task.places
     n_arms = strategy.size
     heaviest = 0
     for a in range(n_arms):
@@ -193,7 +192,7 @@ def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
             heaviest = a
     rank, mass = 0, 0.0
     for j in range(n_active):
-        i, fresh = index[ACTIVE, j], BASIS + rank
+        i, fresh = places[ACTIVE, j], BASIS + rank
         for a in range(n_arms):  # centred on the heaviest arm first: no digits cancel there
             arms[fresh, a] = lower[i, a] - lower[i, heaviest]
         mean, spread, mass = weighted_moments(arms, fresh)
@@ -201,18 +200,18 @@ def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
         for a in range(n_arms):
             arms[fresh, a] -= mean
         for k in range(rank):
-            part = weighted_dot(arms, BASIS + k, fresh) / factor[k, index[MEMBER, k]]
+            part = weighted_dot(arms, BASIS + k, fresh) / factor[k, places[MEMBER, k]]
             factor[k, j] = part
             spread += part * part * rows[SPREAD, k]
             for a in range(n_arms):
                 arms[fresh, a] -= part * arms[BASIS + k, a]
         length = weighted_dot(arms, fresh, fresh)
         if length <= DEPENDENT * spread:
-            index[POSITION, j] = -1
+            places[POSITION, j] = -1
         else:
             factor[rank, j] = length
             rows[SPREAD, rank] = spread
-            index[POSITION, j], index[MEMBER, rank] = rank, j
+            places[POSITION, j], places[MEMBER, rank] = rank, j
             rank += 1
     return rank, mass
 
@@ -220,22 +219,22 @@ def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
 @compiled
 def back_substitute(task: Task, rank: int) -> None:
     """Solve with the unit upper triangle, in place, for the direction of the first independent rows."""
-    rows, factor, index = task.rows, task.factor, task.index
+    rows, factor, places = task.rows, task.factor, task.places
     for k in range(rank - 1, -1, -1):
-        j = index[MEMBER, k]
+        j = places[MEMBER, k]
         for later in range(k + 1, rank):
-            i = index[MEMBER, later]
+            i = places[MEMBER, later]
             rows[DIRECTION, j] -= factor[k, i] * rows[DIRECTION, i]
 
 
 @compiled
 def newton_direction(task: Task, n_active: int, rank: int, excess: float) -> None:
     """The step of the multipliers that undoes the residuals (and an excess of the sum), to first order."""
-    rows, factor, index = task.rows, task.factor, task.index
+    rows, factor, places = task.rows, task.factor, task.places
     for j in range(n_active):
         rows[DIRECTION, j] = 0.0
     for k in range(rank):
-        j = index[MEMBER, k]
+        j = places[MEMBER, k]
         reduced = rows[RESIDUAL, j] - rows[MEAN, j] * excess
         for earlier in range(k):
             reduced -= factor[earlier, j] * rows[REDUCED, earlier]
@@ -247,13 +246,13 @@ def newton_direction(task: Task, n_active: int, rank: int, excess: float) -> Non
 @compiled
 def exchange_direction(task: Task, n_active: int, entering: int) -> None:
     """The direction that raises (or lowers) a dependent multiplier and leaves the strategy where it is."""
-    rows, factor, index = task.rows, task.factor, task.index
+    rows, factor, places = task.rows, task.factor, task.places
     for j in range(n_active):
         rows[DIRECTION, j] = 0.0
     sign = 1.0 if rows[RESIDUAL, entering] > 0.0 else -1.0
     rank = 0
     for j in range(entering):
-        if index[POSITION, j] >= 0:
+        if places[POSITION, j] >= 0:
             rows[DIRECTION, j] = -sign * factor[rank, entering]
             rank += 1
     back_substitute(task, rank)
@@ -263,12 +262,12 @@ def exchange_direction(task: Task, n_active: int, entering: int) -> None:
 @compiled
 def move_of_scores(task: Task, n_active: int) -> float:
     """Fill SHIFT with what the direction does to the scores; return what it does, to first order, to the level."""
-    lower, arms, rows, index = task.lower, task.arms, task.rows, task.index
+    lower, arms, rows, places = task.lower, task.arms, task.rows, task.places
     for a in range(arms.shape[1]):
         arms[SHIFT, a] = 0.0
     level_step = 0.0
     for j in range(n_active):
-        by, i = rows[DIRECTION, j], index[ACTIVE, j]
+        by, i = rows[DIRECTION, j], places[ACTIVE, j]
         for a in range(arms.shape[1]):
             arms[SHIFT, a] += by * lower[i, a]
         level_step -= by * rows[MEAN, j]
@@ -279,18 +278,27 @@ def move_of_scores(task: Task, n_active: int) -> float:
 def set_scores(task: Task, length: float, n_active: int) -> None:
     """Scores at ``multipliers + length * direction``."""
     lower, multipliers, arms = task.lower, task.multipliers, task.arms
-    rows, index = task.rows, task.index
+    rows, places = task.rows, task.places
     for a in range(arms.shape[1]):
         arms[SCORES, a] = arms[BASE, a]
     for j in range(n_active):
-        i = index[ACTIVE, j]
+        i = places[ACTIVE, j]
         multiplier = max(0.0, multipliers[i] + length * rows[DIRECTION, j])
         for a in range(arms.shape[1]):
             arms[SCORES, a] += multiplier * lower[i, a]
 
 
 @compiled
-def search(task: Task, level: float, level_step: float, accuracy: float, gain: float, length: float, limit: float, n_active: int) -> tuple[float, float, float]:
+def search(
+    task: Task,
+    level: float,
+    level_step: float,
+    accuracy: float,
+    gain: float,
+    length: float,
+    limit: float,
+    n_active: int,
+) -> tuple[float, float, float]:
     """Go along the direction until the slope of the (concave) dual is well below its first value, `gain`."""
     highest_rate = task.highest_rate
     _arms, rows = task.arms, task.rows
@@ -317,14 +325,16 @@ def search(task: Task, level: float, level_step: float, accuracy: float, gain: f
 
 
 @compiled
-def longest_step(task: Task, level: float, level_step: float, exchange: bool, n_active: int) -> tuple[float, float, int, int]:
+def longest_step(
+    task: Task, level: float, level_step: float, exchange: bool, n_active: int
+) -> tuple[float, float, int, int]:
     """How far to try to go, where and by whom a multiplier would reach 0, and the arm that leaves the floor, or -1."""
     rates, lower, floor, strategy = task.rates, task.lower, task.floor, task.strategy
-    multipliers, arms, rows, index = task.multipliers, task.arms, task.rows, task.index
+    multipliers, arms, rows, places = task.multipliers, task.arms, task.rows, task.places
     limit, leaving = np.inf, -1
     for j in range(n_active):
         if rows[DIRECTION, j] < 0.0:
-            reach = multipliers[index[ACTIVE, j]] / -rows[DIRECTION, j]
+            reach = multipliers[places[ACTIVE, j]] / -rows[DIRECTION, j]
             if reach <= limit:
                 limit, leaving = reach, j
     trial, arriving = np.inf if exchange else 1.0, -1
@@ -339,7 +349,7 @@ def longest_step(task: Task, level: float, level_step: float, exchange: bool, n_
             if exchange:  # is the arm really moving, or is this rounding?
                 size = 0.0
                 for j in range(n_active):
-                    size += abs(rows[DIRECTION, j] * lower[index[ACTIVE, j], a])
+                    size += abs(rows[DIRECTION, j] * lower[places[ACTIVE, j], a])
                 if -move <= 1e-10 * rates[a] * size:
                     continue
             room = inverse - 0.1 * min(inverse, 1.0 / floor)  # no arm grows more than tenfold in one step
@@ -352,17 +362,17 @@ def longest_step(task: Task, level: float, level_step: float, exchange: bool, n_
 
 @compiled
 def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
-    """Could rounding, of the scores and of the residuals, alone have caused the residuals of the independent rows?"""
+    """Tell whether rounding, of the scores and of the residuals, can have caused what is left of the residuals."""
     lower, multipliers, arms = task.lower, task.multipliers, task.arms
-    rows, factor, index = task.rows, task.factor, task.index
+    rows, factor, places = task.rows, task.factor, task.places
     for a in range(arms.shape[1]):
         arms[SHIFT, a] = abs(arms[BASE, a]) + abs(level)
     for j in range(n_active):
-        i = index[ACTIVE, j]
+        i = places[ACTIVE, j]
         for a in range(arms.shape[1]):
             arms[SHIFT, a] += multipliers[i] * abs(lower[i, a])
     for k in range(rank):
-        j = index[MEMBER, k]
+        j = places[MEMBER, k]
         noise = rows[SIZE, j]
         for earlier in range(k):
             noise += abs(factor[earlier, j]) * rows[NOISE, earlier]
@@ -378,10 +388,10 @@ def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
 def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
     """Undo what rounding of the scores has left of the residuals, if it is too much, in the strategy itself."""
     floor, strategy, multipliers, arms = task.floor, task.strategy, task.multipliers, task.arms
-    rows, index = task.rows, task.index
+    rows, places = task.rows, task.places
     unmet = 0.0
     for k in range(rank):
-        j = index[MEMBER, k]
+        j = places[MEMBER, k]
         unmet = max(unmet, abs(rows[RESIDUAL, j]) / rows[SIZE, j])
     if unmet <= FEASIBLE:
         return
@@ -395,7 +405,7 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
             if strategy[a] > floor:
                 strategy[a] = max(floor, strategy[a] - arms[WEIGHT, a] * (arms[SHIFT, a] + level_step))
         for j in range(n_active):
-            i = index[ACTIVE, j]
+            i = places[ACTIVE, j]
             multipliers[i] = max(0.0, multipliers[i] + rows[DIRECTION, j])
         active_gaps(task, n_active)
 
@@ -403,10 +413,10 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
 @compiled
 def first_unmet(task: Task, n_active: int) -> int:
     """The first dependent active constraint that is violated, or has a multiplier without being tight; or -1."""
-    multipliers, rows, index = task.multipliers, task.rows, task.index
+    multipliers, rows, places = task.multipliers, task.rows, task.places
     for j in range(n_active):
-        if index[POSITION, j] < 0:
-            i, value = index[ACTIVE, j], rows[RESIDUAL, j]
+        if places[POSITION, j] < 0:
+            i, value = places[ACTIVE, j], rows[RESIDUAL, j]
             allowed = rows[TOLERANCE, i] * rows[SIZE, j]
             if value > allowed or (value < -allowed and multipliers[i] > 0.0):
                 return j
@@ -415,14 +425,14 @@ def first_unmet(task: Task, n_active: int) -> int:
 
 @compiled
 def certifies_empty(task: Task, n_active: int) -> bool:
-    """Farkas: is the active constraints' sum, weighted by their multipliers, out of reach of every strategy?"""
+    """Tell whether no strategy meets the sum of the active constraints weighted by their multipliers (Farkas)."""
     lower, limits, floor, multipliers = task.lower, task.limits, task.floor, task.multipliers
-    arms, rows, index = task.arms, task.rows, task.index
+    arms, rows, places = task.arms, task.rows, task.places
     for a in range(arms.shape[1]):
         arms[SHIFT, a] = 0.0
     limit, size = 0.0, 0.0
     for j in range(n_active):
-        i = index[ACTIVE, j]
+        i = places[ACTIVE, j]
         for a in range(arms.shape[1]):
             arms[SHIFT, a] += multipliers[i] * lower[i, a]
         limit += multipliers[i] * limits[i]

@@ -1,43 +1,53 @@
 """How kernels are compiled: once per machine, cached on disk, and never without saying so.
 
 The options mean: division by zero gives infinity, as in NumPy (``error_model``); threads may run kernels side by side
-(``nogil``); small pieces are merged into their callers (``forceinline``).
+(``nogil``); small pieces are merged into their callers (``forceinline``); arrays are not reference-counted (``_nrt``),
+which is most of the cost of a small kernel and needless where nothing is allocated.
 """
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from numba import njit
+import numba
 from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": True}
+njit: Any = numba.njit  # its own types do not know all of its options
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": True, "_nrt": False}
 
 
 def compiled(function: F) -> F:
     """Compile a kernel: scalar loops over arrays, no allocation, no exceptions."""
-    return _with_common_stamp(njit(**OPTIONS)(function))
+    return _shared(njit(**OPTIONS), function)
 
 
 def compiled_sum(function: F) -> F:
     """Compile a sum, whose terms may be added in any order, and so vectorised. Nothing else may be reordered."""
-    return _with_common_stamp(njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"})(function))
+    return _shared(njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"}), function)
 
 
-def _with_common_stamp(dispatcher: Any) -> Any:
-    """Make the cached code stale when any kernel changes, not only the file the function stands in.
+def compiled_door(function: F) -> F:
+    """Compile a function that Python calls and that allocates its answer."""
+    return _shared(njit(cache=True, error_model="numpy", nogil=True), function)
+
+
+def _shared(compiler: Any, function: F) -> F:
+    """Compile, and make the cached code stale when any kernel changes, not only the file the function stands in.
 
     Kernels are merged into their callers, so a caller's machine code contains that of other files.
     """
+    dispatcher = compiler(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
-    return dispatcher
+    return cast(F, dispatcher)
 
 
 _PACKAGE = Path(__file__).parent.parent
-_COMPILED = [path.stat() for room in ("kernels", "policies") for path in (_PACKAGE / room).glob("*.py")]
+_COMPILED = [
+    path.stat() for pattern in ("problem.py", "kernels/*.py", "policies/*.py") for path in _PACKAGE.glob(pattern)
+]
 _STAMP = (max(file.st_mtime for file in _COMPILED), sum(file.st_size for file in _COMPILED))
 
 
@@ -58,4 +68,5 @@ class _Announcer(event.Listener):
         pass
 
 
-event.register("numba:compile", _Announcer())
+_register: Any = event.register
+_register("numba:compile", _Announcer())

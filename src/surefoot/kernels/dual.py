@@ -1,7 +1,7 @@
 """The pieces of the projection's dual: scratch arrays, sums over the arms, the level, the residuals.
 
 Kernels hand one `Task` around: the data of one projection, its answer, and scratch arrays made once. Loops are scalar
-and index the arrays directly; nothing is allocated, nothing is raised.
+and places the arrays directly; nothing is allocated, nothing is raised.
 """
 
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class Workspace(NamedTuple):
     arms: Floats  # (5 + m + 1, K)
     rows: Floats  # (8, m + 1)
     factor: Floats  # (m + 1, m + 1) unit upper triangle of the orthogonalisation, squared lengths on the diagonal
-    index: Integers  # (3, m + 1)
+    places: Integers  # (3, m + 1)
 
 
 def workspace(n_arms: int, n_constraints: int) -> Workspace:
@@ -64,7 +64,7 @@ def workspace(n_arms: int, n_constraints: int) -> Workspace:
         arms=np.zeros((BASIS + size, n_arms)),
         rows=np.zeros((NOISE + 1, size)),
         factor=np.zeros((size, size)),
-        index=np.zeros((3, size), np.int64),
+        places=np.zeros((3, size), np.int64),
     )
 
 
@@ -81,7 +81,7 @@ class Task(NamedTuple):
     arms: Floats
     rows: Floats
     factor: Floats
-    index: Integers
+    places: Integers
 
 
 @compiled_sum
@@ -116,7 +116,7 @@ def least_value(values: Floats, row: int, floor: float) -> float:
     for a in range(values.shape[1]):
         total += values[row, a]
         lowest = min(lowest, values[row, a])
-    return floor * total + (1.0 - values.shape[1] * floor) * lowest
+    return float(floor * total + (1.0 - values.shape[1] * floor) * lowest)
 
 
 @compiled_sum
@@ -168,16 +168,16 @@ def normalise(task: Task, start: float, accuracy: float) -> float:
         x = strategy[a]
         if x > floor:
             strategy[a] = max(floor, x - rates[a] * x * x * step)
-    return level + step - origin
+    return float(level + step - origin)
 
 
 @compiled
 def active_gaps(task: Task, n_active: int) -> float:
     """Fill the residuals of the active constraints; return the largest one relative to its terms."""
-    lower, limits, strategy, rows, index = task.lower, task.limits, task.strategy, task.rows, task.index
+    lower, limits, strategy, rows, places = task.lower, task.limits, task.strategy, task.rows, task.places
     worst = 0.0
     for j in range(n_active):
-        i = index[ACTIVE, j]
+        i = places[ACTIVE, j]
         value, size = gap(lower, i, strategy, limits[i])
         rows[RESIDUAL, j], rows[SIZE, j] = value, size
         if abs(value) > worst * size:
@@ -188,14 +188,14 @@ def active_gaps(task: Task, n_active: int) -> float:
 @compiled
 def most_violated(task: Task, n_active: int) -> int:
     """The inactive constraint that is violated most, relative to its terms; -1 if all are met."""
-    lower, limits, strategy, rows, index = task.lower, task.limits, task.strategy, task.rows, task.index
+    lower, limits, strategy, rows, places = task.lower, task.limits, task.strategy, task.rows, task.places
     worst, most = -1, 0.0
     for i in range(limits.size):
         value, size = gap(lower, i, strategy, limits[i])
         if value > rows[TOLERANCE, i] * size and value > most * size:
             inactive = True
             for j in range(n_active):
-                inactive = inactive and index[ACTIVE, j] != i
+                inactive = inactive and places[ACTIVE, j] != i
             if inactive:
                 worst, most = i, value / size
     return worst
@@ -204,11 +204,11 @@ def most_violated(task: Task, n_active: int) -> int:
 @compiled
 def note_violated(task: Task) -> int:
     """Make all violated constraints the active ones; return how many there are."""
-    lower, limits, strategy, index = task.lower, task.limits, task.strategy, task.index
+    lower, limits, strategy, places = task.lower, task.limits, task.strategy, task.places
     n_active = 0
     for i in range(limits.size):
         value, size = gap(lower, i, strategy, limits[i])
         if value > FEASIBLE * size:
-            index[ACTIVE, n_active] = i
+            places[ACTIVE, n_active] = i
             n_active += 1
     return n_active

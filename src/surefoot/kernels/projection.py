@@ -64,7 +64,7 @@ def project(
         work.rows[TOLERANCE, i] = FEASIBLE
     task = Task(
         rates, highest_rate, lower, limits, floor, strategy, multipliers,
-        work.arms, work.rows, work.factor, work.index,
+        work.arms, work.rows, work.factor, work.places,
     )  # fmt: skip
     if 1.0 - n_arms * floor <= n_arms * ROUNDING:  # the set is a single point
         for a in range(n_arms):
@@ -88,11 +88,11 @@ def hold_few(task: Task, level: float, n_violated: int) -> bool:
     """
     rates, lower, limits, floor = task.rates, task.lower, task.limits, task.floor
     _highest_rate, strategy = task.highest_rate, task.strategy
-    arms, index = task.arms, task.index
+    arms, places = task.arms, task.places
     if n_violated > 2:
         return False
     n_arms = strategy.size
-    one, two = index[ACTIVE, 0], index[ACTIVE, 1] if n_violated == 2 else -1
+    one, two = places[ACTIVE, 0], places[ACTIVE, 1] if n_violated == 2 else -1
     top = 0
     for a in range(n_arms):
         if strategy[a] > strategy[top]:
@@ -155,7 +155,7 @@ def hold_few(task: Task, level: float, n_violated: int) -> bool:
         crossing = last_step(task, level, top, one, mu_one, step_one, other, mu_two, step_two, level_step)
         if crossing and decrement > LAST_STEP * LAST_STEP:
             continue
-        index[ACTIVE, 0], index[ACTIVE, 1] = one, two
+        places[ACTIVE, 0], places[ACTIVE, 1] = one, two
         n_active = 1 if two < 0 else 2
         joining = most_violated(task, n_active)
         if joining < 0 and active_gaps(task, n_active) <= SETTLED:

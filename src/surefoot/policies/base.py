@@ -106,7 +106,7 @@ class Policy(ABC):
             propensity = float(number("propensity", propensity))
         return arm, propensity
 
-    def _checked_costs(self, costs: ArrayLike) -> Floats:
+    def _checked_costs(self, costs: Any) -> Floats:
         if type(costs) in (list, tuple) and len(costs) == self._costs.size:
             for i, cost in enumerate(costs):
                 if not is_share(cost):
@@ -154,7 +154,7 @@ class Policy(ABC):
 
 
 def is_share(value: object) -> bool:
-    """Is this a plain float in [0, 1]?"""
+    """Tell a plain float in [0, 1]."""
     return type(value) is float and 0.0 <= value <= 1.0
 
 
@@ -184,7 +184,7 @@ def leaves(state: Any) -> Iterator[Any]:
 
 
 def is_state(value: Any) -> bool:
-    """Is this part of a state worth keeping: an array or a bundle of them, not a constant and not scratch space?"""
+    """Tell what of a state is worth keeping: arrays and bundles of them, not constants and not scratch space."""
     return isinstance(value, np.ndarray | tuple) and not isinstance(value, Workspace)
 
 

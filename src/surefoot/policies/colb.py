@@ -32,12 +32,12 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
 def learn(
     arm: int, propensity: float, loss: float, costs: Floats,
     proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
-    arms: Floats, rows: Floats, factor: Floats, index: Integers,
+    arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
     empty_rounds: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
-    work = Workspace(arms, rows, factor, index)
+    work = Workspace(arms, rows, factor, places)
     learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
     return update(State(learner, Costs(counts, means, lower, upper, scale), empty_rounds), arm, propensity, loss, costs)
 

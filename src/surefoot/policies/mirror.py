@@ -88,4 +88,3 @@ class MirrorDescent(Policy):
 def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:
     """4 ln(T K m / delta), the squared radius after one observation (Lemma 1); 0 when there is nothing to bound."""
     return 4.0 * math.log(horizon * n_arms * n_constraints / delta) if n_constraints else 0.0
-

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefoot.kernels.dual import BASE, EMPTY, workspace
-from surefoot.kernels.projection import project as kernel
-from surefoot.problem import EmptySafeSet, Floats, number, numbers
+from surefoot.kernels.compile import compiled, compiled_door
+from surefoot.kernels.dual import BASE, BASIS, EMPTY, NOISE, SOLVED, Workspace
+from surefoot.kernels.projection import project as project_kernel
+from surefoot.problem import RULES, EmptySafeSet, Floats, number, numbers
 
 
 class Projection(NamedTuple):
@@ -67,18 +68,84 @@ def project(
     Traceback (most recent call last):
     surefoot.problem.EmptySafeSet: no strategy with every share >= 0.01 meets the limits
     """
-    centers = numbers("center", center, None)
+    given: list[Any] = [center, learning_rates, loss_estimate, lower_costs, limits]
+    if type(floor) is not float or not all(map(is_plain, given, DIMENSIONS)):
+        given, floor = _converted(*given), float(number("floor", floor))
+    status, strategy, multipliers = attempt(given[0], given[1], given[2], given[3], given[4], floor)
+    if status == REFUSED:  # find out why, and say it
+        _converted(*given)
+        number("floor", floor)
+    if status != SOLVED:
+        raise EmptySafeSet(f"no strategy with every share >= {floor:g} meets the limits")
+    return Projection(strategy, multipliers)
+
+
+DIMENSIONS = (1, 1, 1, 2, 1)
+
+
+def is_plain(value: Any, n_dimensions: int) -> bool:
+    """Tell whether a value is as compiled code wants it: an array of doubles, contiguous and writable."""
+    return type(value) is np.ndarray and value.dtype.char == "d" and value.ndim == n_dimensions and value.flags.carray
+
+
+def _converted(
+    center: ArrayLike, learning_rates: ArrayLike, loss_estimate: ArrayLike, lower_costs: ArrayLike, limits: ArrayLike
+) -> list[Any]:
+    """The arrays, checked and copied."""
+    centers, limit = numbers("center", center, None), numbers("limits", limits, None)
     n_arms = centers.size
     if n_arms < 2:
         raise ValueError(f"center must have at least 2 entries, got {n_arms}")
-    rates = numbers("learning_rates", learning_rates, n_arms)
-    losses = numbers("loss_estimate", loss_estimate, n_arms)
-    limit = numbers("limits", limits, None)
-    lower = numbers("lower_costs", lower_costs, limit.size, n_arms)
-    number("floor", floor)
-    strategy, multipliers, work = np.empty(n_arms), np.empty(limit.size), workspace(n_arms, limit.size)
-    work.arms[BASE] = 1.0 / (rates * centers) + losses
-    crowded = n_arms * floor > 1.0 + 1e-9
-    if crowded or kernel(rates, lower, limit, float(floor), strategy, multipliers, work) == EMPTY:
-        raise EmptySafeSet(f"no strategy with every share >= {floor:g} meets the limits")
-    return Projection(strategy, multipliers)
+    return [
+        centers,
+        numbers("learning_rates", learning_rates, n_arms),
+        numbers("loss_estimate", loss_estimate, n_arms),
+        numbers("lower_costs", lower_costs, limit.size, n_arms),
+        limit,
+    ]
+
+
+REFUSED = -1
+POSITIVE_LOW, POSITIVE_HIGH = RULES["center"].low, RULES["center"].high
+LOSS_LOW, LOSS_HIGH = RULES["loss_estimate"].low, RULES["loss_estimate"].high
+REAL_LOW, REAL_HIGH = RULES["limits"].low, RULES["limits"].high
+
+
+@compiled
+def all_within(values: Floats, low: float, high: float) -> bool:
+    """Tell whether all values are in [low, high]; NaN is not."""
+    for value in values.flat:
+        if not low <= value <= high:
+            return False
+    return True
+
+
+@compiled_door
+def attempt(
+    center: Floats, rates: Floats, loss: Floats, lower: Floats, limits: Floats, floor: float
+) -> tuple[int, Floats, Floats]:
+    """Check, allocate and project in one compiled call; REFUSED if a rule is broken."""
+    n_arms, n_constraints = center.size, limits.size
+    strategy, multipliers = np.empty(n_arms), np.empty(n_constraints)
+    shapes_fit = n_arms >= 2 and rates.size == n_arms and loss.size == n_arms and lower.shape == (n_constraints, n_arms)
+    values_fit = (
+        all_within(center, POSITIVE_LOW, POSITIVE_HIGH)
+        and all_within(rates, POSITIVE_LOW, POSITIVE_HIGH)
+        and all_within(loss, LOSS_LOW, LOSS_HIGH)
+        and all_within(lower, REAL_LOW, REAL_HIGH)
+        and all_within(limits, REAL_LOW, REAL_HIGH)
+    )
+    if not (shapes_fit and values_fit and 0.0 < floor <= 1.0):
+        return REFUSED, strategy, multipliers
+    if n_arms * floor > 1.0 + 1e-9:
+        return EMPTY, strategy, multipliers
+    size = n_constraints + 1
+    work = Workspace(
+        np.empty((BASIS + size, n_arms)),
+        np.empty((NOISE + 1, size)),
+        np.empty((size, size)),
+        np.empty((3, size), np.int64),
+    )
+    for a in range(n_arms):
+        work.arms[BASE, a] = 1.0 / (rates[a] * center[a]) + loss[a]
+    return project_kernel(rates, lower, limits, floor, strategy, multipliers, work), strategy, multipliers

@@ -52,7 +52,7 @@ def weight_needed(state: State) -> float:
 
 @compiled
 def mix(state: State) -> None:
-    """x = gamma x^diamond + (1 - gamma) x~."""
+    """X = gamma x^diamond + (1 - gamma) x~."""
     weight = state.safe_weight[0]
     for a in range(state.strategy.size):
         state.strategy[a] = weight * state.safe_strategy[a] + (1.0 - weight) * state.learner.proposal[a]
@@ -62,13 +62,13 @@ def mix(state: State) -> None:
 def learn(
     arm: int, propensity: float, loss: float, costs: Floats,
     proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
-    arms: Floats, rows: Floats, factor: Floats, index: Integers,
+    arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
     empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, safe_costs: Floats,
     thresholds: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
-    work = Workspace(arms, rows, factor, index)
+    work = Workspace(arms, rows, factor, places)
     learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
     known = Costs(counts, means, lower, upper, scale)
     state = State(learner, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, thresholds)

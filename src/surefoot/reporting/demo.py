@@ -86,7 +86,9 @@ def table(courses: dict[str, Course]) -> Table:
         made.add_column(column, justify="right")
     for name, course in courses.items():
         regret = course.losses.sum() - best.value * len(course.losses)
-        made.add_row(name, verdict(course), f"{course.costs.max():.1%}", f"{course.losses.mean():.1%}", f"{regret:,.0f}")
+        made.add_row(
+            name, verdict(course), f"{course.costs.max():.1%}", f"{course.losses.mean():.1%}", f"{regret:,.0f}"
+        )
     made.add_row("best in hindsight", "kept it", f"{best.strategy @ COSTS:.1%}", f"{best.value:.1%}", "0")
     return made
 
