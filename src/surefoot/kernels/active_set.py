@@ -113,7 +113,7 @@ def raise_multipliers(task: Task) -> int:
             one_by_one = True
             joining = most_violated(task, n_active)
             if joining < 0:
-                return SOLVED if active_gaps(task, n_active) < THIN else EMPTY
+                return SOLVED if met_for_good(task, n_active) else EMPTY
             size = gap(lower, joining, strategy, limits[joining])[1]
             if least_value(lower, joining, task.floor) - limits[joining] > FEASIBLE * size:
                 return EMPTY
@@ -163,6 +163,16 @@ def raise_multipliers(task: Task) -> int:
         if iteration % 5 == 4 and certifies_empty(task, n_active):
             return EMPTY
     return EMPTY
+
+
+@compiled
+def met_for_good(task: Task, n_active: int) -> bool:
+    """Tell whether rounding has left the active constraints met after all."""
+    active_gaps(task, n_active)
+    for j in range(n_active):
+        if abs(task.rows[RESIDUAL, j]) > max(1e-13, THIN * task.rows[SIZE, j]):
+            return False
+    return True
 
 
 @compiled

@@ -120,14 +120,25 @@ def least_value(values: Floats, row: int, floor: float) -> float:
 
 
 @compiled_sum
+def block_sum(values: Floats, start: int, stop: int) -> float:
+    """Sum of a stretch of values."""
+    total = 0.0
+    for a in range(start, stop):
+        total += values[a]
+    return total
+
+
+@compiled
 def settle_sum(strategy: Floats) -> None:
-    """Give the last rounding error of the sum to the largest entry."""
-    total, largest = -1.0, 0
+    """Give the last rounding error of the sum, taken in blocks to have little of its own, to the largest entry."""
+    largest = 0
     for a in range(strategy.size):
-        total += strategy[a]
         if strategy[a] > strategy[largest]:
             largest = a
-    strategy[largest] -= total
+    total = 0.0
+    for start in range(0, strategy.size, 32):
+        total += block_sum(strategy, start, min(start + 32, strategy.size))
+    strategy[largest] -= total - 1.0
 
 
 @compiled
