@@ -45,7 +45,10 @@ class Interval(NamedTuple):
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number too large for a float
+            return False
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high
         return above and below and math.isfinite(number)
@@ -56,7 +59,8 @@ class Interval(NamedTuple):
             return number
         if math.isinf(self.high):
             return f"{number} {'>' if self.open_low else '>='} {self.low:g}"
-        return f"in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
+        span = f"in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
+        return f"{number} {span}" if self.whole else span
 
 
 SHARE = Interval(0, 1)
@@ -67,7 +71,7 @@ RULES: Mapping[str, Interval] = {
     # the problem
     "n_arms": Interval(2, whole=True),
     "thresholds": SHARE,
-    "horizon": Interval(3, whole=True),
+    "horizon": Interval(3, 1e15, whole=True),
     "delta": Interval(0, 1, open_low=True, open_high=True),
     "safe.strategy": SHARE,
     "safe.costs": Interval(0, 1, open_high=True),
@@ -87,6 +91,18 @@ RULES: Mapping[str, Interval] = {
     "lower_costs": REAL,
     "limits": REAL,
     "floor": Interval(0, 1, open_low=True),
+    # a saved policy
+    "round": Interval(0, whole=True),
+    "state.proposal": SHARE,
+    "state.learning_rates": POSITIVE,
+    "state.inverse_caps": Interval(1, 1e100),
+    "state.counts": Interval(0),
+    "state.means": SHARE,
+    "state.lower": Interval(-1, 1),
+    "state.upper": Interval(0, 2),
+    "state.empty_rounds": Interval(0),
+    "state.strategy": SHARE,
+    "state.safe_weight": SHARE,
     # the offline optimum
     "total_losses": REAL,
     "mean_costs": SHARE,
@@ -95,31 +111,30 @@ RULES: Mapping[str, Interval] = {
 
 def shown(value: object) -> str:
     """A value as an error message shows it: numbers plainly, anything long cut short."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def number(name: str, value: Any) -> Any:
     """`value` itself, if it keeps the rule for `name`."""
-    if value not in RULES[name]:
-        raise ValueError(f"{name} must be {RULES[name]}, got {shown(value)}")
+    rule = RULES[name]
+    if value not in rule:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        kind = "" if is_number or "number" in str(rule) else "a number "
+        raise ValueError(f"{name} must be {kind}{rule}, got {shown(value)}")
     return value
 
 
 def numbers(name: str, values: ArrayLike, *shape: int | None) -> Floats:
     """A new, contiguous array of the given shape (None: any length), each entry keeping the rule for `name`."""
-    try:
-        array = np.array(values)
-    except ValueError:  # rows of different lengths
-        array = np.array(None)
-    if array.dtype.kind not in "iuf":
+    if not is_numeric(values):
         raise ValueError(f"{name} must be an array of numbers, got {shown(values)}")
-    array = array.astype(np.float64, order="C")
-    if array.size == 0 and 0 in shape:
+    array = np.array(values, np.float64, order="C")
+    if array.size == 0 and 0 in shape and None not in shape:
         array = array.reshape([length or 0 for length in shape])
     if array.ndim != len(shape) or any(n not in (None, k) for n, k in zip(shape, array.shape, strict=True)):
-        wanted = " x ".join("any number of" if length is None else str(length) for length in shape)
-        raise ValueError(f"{name} must be an array of {wanted} numbers, got one of shape {array.shape}")
+        wanted = " x ".join("any number" if length is None else str(length) for length in shape)
+        raise ValueError(f"{name} must be an array of shape {wanted}, got one of shape {array.shape}")
     rule = RULES[name]
     if array.size and not (array.min() in rule and array.max() in rule):
         for place in np.ndindex(array.shape):
@@ -129,10 +144,30 @@ def numbers(name: str, values: ArrayLike, *shape: int | None) -> Floats:
     return array
 
 
+def is_numeric(values: ArrayLike) -> bool:
+    """Tell whether these are numbers, in rows of equal length: no text, no booleans, nothing missing."""
+    try:
+        array = np.array(values)
+    except ValueError:  # rows of different lengths
+        return False
+    if isinstance(values, np.ndarray):
+        return array.dtype.kind in "iuf" and not np.ma.is_masked(values)
+    return array.dtype.kind in "iuf" and not any(isinstance(v, bool) for v in np.array(values, object).flat)
+
+
+def fields(name: str, data: Any, *expected: str) -> Mapping[str, Any]:
+    """`data` itself, if it is a mapping with just these keys."""
+    if not isinstance(data, Mapping) or set(data) != set(expected):
+        received = sorted(map(str, data)) if isinstance(data, Mapping) else data
+        raise ValueError(f"{name} must have the keys {', '.join(expected)}, got {shown(received)}")
+    return data
+
+
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     """`value` itself, if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
+        words = " or ".join(map(repr, allowed))
+        raise ValueError(f"{name} must be {words}, got {shown(value)}")
     return value
 
 
@@ -319,5 +354,10 @@ class Problem:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Problem:
         """The problem that `to_dict` described."""
-        safe = data["safe"]
-        return cls(**{**data, "safe": None if safe is None else SafeStrategy(**safe)})
+        known = fields("problem", data, "n_arms", "thresholds", "horizon", "delta", "safe")
+        safe = known["safe"]
+        if safe is not None:
+            safe = SafeStrategy(**fields("safe", safe, "strategy", "costs"))
+        with warnings.catch_warnings():  # whoever made the problem has been warned
+            warnings.simplefilter("ignore", UserWarning)
+            return cls(**{**known, "safe": safe})

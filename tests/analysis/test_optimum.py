@@ -120,8 +120,23 @@ def test_no_other_strategy_is_safer(seed: int) -> None:
 
 
 def test_a_margin_of_zero_is_not_safe() -> None:
-    with pytest.raises(sf.Infeasible, match="none stays below"):
+    with pytest.raises(sf.Infeasible, match="there is no margin left"):
         sf.safest_strategy([[0.9, 0.5]], [0.5])
+
+
+def test_a_margin_of_rounding_is_no_margin() -> None:
+    with pytest.raises(sf.Infeasible, match="there is no margin left"):
+        sf.safest_strategy([[0.29, 0.35], [0.71, 0.65]], [0.32, 0.68])
+
+
+def test_a_threshold_met_with_equality_is_not_blamed() -> None:
+    with pytest.raises(sf.Infeasible, match=r"^thresholds\[0\] = 0.5 cannot be met: every strategy misses one"):
+        sf.offline_optimum([1, 2], [[0.9, 0.9], [0.1, 0.1]], [0.5, 0.1])
+
+
+def test_rows_of_different_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="mean_costs must be an array of numbers, got"):
+        sf.safest_strategy([[0.1], [0.2, 0.3]], [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -129,10 +144,10 @@ def test_a_margin_of_zero_is_not_safe() -> None:
     [
         (([1, np.nan], [[0.1, 0.2]], [0.5]), r"total_losses\[1\] must be"),
         (([1, 2], [[0.1, 1.2]], [0.5]), r"mean_costs\[0, 1\] must be in \[0, 1\], got 1.2"),
-        (([1, 2], [[0.1, 0.2, 0.3]], [0.5]), "mean_costs must be an array of 1 x 2 numbers"),
-        (([1, 2], [0.1, 0.2], [0.5]), "mean_costs must be an array of 1 x 2 numbers"),
+        (([1, 2], [[0.1, 0.2, 0.3]], [0.5]), "mean_costs must be an array of shape 1 x 2, got"),
+        (([1, 2], [0.1, 0.2], [0.5]), "mean_costs must be an array of shape 1 x 2, got"),
         (([1, 2], [[0.1, 0.2]], [1.5]), r"thresholds\[0\] must be in \[0, 1\], got 1.5"),
-        (([1, 2], [[0.1, 0.2]], [0.5, 0.5]), "mean_costs must be an array of 2 x 2 numbers"),
+        (([1, 2], [[0.1, 0.2]], [0.5, 0.5]), "mean_costs must be an array of shape 2 x 2, got"),
         (([], np.zeros((0, 0)), []), "must"),
     ],
 )

@@ -224,12 +224,50 @@ class PolicyContract:
         with pytest.raises(ValueError, match="problem must be a Problem, got"):
             self.make(None, 3)  # type: ignore[arg-type]
 
-    def test_foreign_states_are_refused(self, problem: sf.Problem) -> None:
+    def test_foreign_and_spoilt_states_are_refused(self, problem: sf.Problem) -> None:
         policy = self.make(problem, 3)
+        self.play(policy, 10)
         state = policy.to_dict()
-        for change, message in (({"policy": "Other"}, "policy must be"), ({"version": 99}, "version must be")):
-            with pytest.raises(ValueError, match=message):
-                type(policy).from_dict({**state, **change})
+        spoilt: list[Any] = [None, "a", [], {}]
+        spoilt += [{name: value for name, value in state.items() if name != left_out} for left_out in state]
+        for name, values in {
+            "policy": ["Other", None],
+            "version": [99, True, "1"],
+            "problem": [None, {}, []],
+            "options": [None, {"nonsense": 1}, 3],
+            "round": [-1, 2.5, "7", True, None, problem.horizon + 1],
+            "generator": [None, 3, {}, {"bit_generator": "PCG64"}],
+            "state": [None, {}, [], {**state["state"], "more": [1]}],
+        }.items():
+            spoilt += [{**state, name: value} for value in values]
+        for data in spoilt:
+            with pytest.raises(ValueError, match=r"must .*, got"):
+                type(policy).from_dict(data)
+
+    def test_no_number_of_a_state_can_be_spoilt(self, problem: sf.Problem) -> None:
+        policy = self.make(problem, 3)
+        self.play(policy, 10)
+
+        def spoil(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+            for name, value in part.items():
+                if isinstance(value, dict):
+                    yield from spoil(value, (*path, name))
+                elif np.size(value):
+                    for bad in (np.nan, -7.0, np.inf):
+                        array = np.array(value, float)
+                        array.flat[0] = bad
+                        yield (*path, name), array.tolist()
+                    yield (*path, name), value[:-1]
+                    yield (*path, name), "text"
+
+        for path, value in spoil(policy.to_dict()["state"]):
+            data = policy.to_dict()
+            part = data["state"]
+            for name in path[:-1]:
+                part = part[name]
+            part[path[-1]] = value
+            with pytest.raises(ValueError, match=r"must .*, got"):
+                type(policy).from_dict(data)
 
 
 def chi_square_p(counts: np.ndarray, strategy: np.ndarray) -> float:

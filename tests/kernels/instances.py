@@ -43,19 +43,14 @@ def draw_instance(rng: np.random.Generator, n_arms: int, n_constraints: int, hor
 
     lower = rng.uniform(-1 if rng.random() < 0.5 else 0, 1, (n_constraints, n_arms))
     lower = rng.choice([lower, lower.round(), lower.round(1)], p=[0.6, 0.2, 0.2])
-    if n_constraints >= 2:
-        relation = rng.integers(7)
+    for _ in range(rng.integers(1, 4) if n_constraints >= 2 else 0):
+        one, other = rng.choice(n_constraints, 2, replace=False)
         nudge = 10 ** rng.uniform(-14, -3) * rng.uniform(-1, 1, n_arms)
-        if relation == 1:
-            lower[1] = lower[0]
-        elif relation == 2:
-            lower[1] = lower[0] * rng.uniform(0.1, 1)
-        elif relation == 3:
-            lower[1] = lower[0] + nudge
-        elif relation == 4:
-            lower[1] = -lower[0]
-        elif relation == 5:
-            lower[1] = nudge - lower[0]
+        relations = [
+            lower[other], lower[one], lower[one] * rng.uniform(0.1, 1), lower[one] + nudge, -lower[one],
+            nudge - lower[one], rng.uniform(-1, 1) + nudge,
+        ]  # fmt: skip
+        lower[other] = relations[rng.integers(len(relations))]
 
     inside = floor + room * rng.dirichlet(np.full(n_arms, 10 ** rng.uniform(-1.5, 1)))
     if rng.random() < 0.2:

@@ -52,6 +52,26 @@ def test_nearly_all_answers_are_exact_not_only_within_tolerance() -> None:
     assert 0.02 < np.mean([f is None for f in found]) < 0.2  # the empty branch was tried
 
 
+def test_roomy_sets_are_never_called_empty() -> None:
+    """Ordinary instances by the ten thousand: a point with room to all limits is known, so each must be solved."""
+    rng = np.random.default_rng(11)
+    for _ in range(40_000):
+        n_arms, n_constraints = int(rng.integers(2, 13)), int(rng.integers(1, 13))
+        horizon = int(rng.integers(n_arms + 1, 2000))
+        free = 1 - n_arms / horizon
+        center, inside = 1 / horizon + free * rng.dirichlet(np.full(n_arms, rng.choice([0.05, 0.3, 1.0])), 2)
+        lower = rng.uniform(-1, 1, (n_constraints, n_arms))
+        if rng.random() < 0.5:
+            lower = lower.round(1)
+        limits = lower @ inside + rng.choice([1e-3, 0.01, 0.05, 0.1], n_constraints)
+        loss = np.zeros(n_arms)
+        arm = rng.integers(n_arms)
+        loss[arm] = rng.random() / center[arm]
+        rates = 10 ** rng.uniform(-4, 0) * rng.uniform(1, 4, n_arms)
+        answer = sf.project(center, rates, loss, lower, limits, 1 / horizon)
+        assert (lower @ answer.strategy <= limits + 1e-11).all()
+
+
 @pytest.mark.parametrize("n_constraints", [1, 2, 3, 7])
 def test_emptiness_is_told_apart_on_both_sides(n_constraints: int) -> None:
     rng = np.random.default_rng(n_constraints)
@@ -160,7 +180,7 @@ def test_single_point_when_arms_fill_the_simplex() -> None:
     for n_arms in (2, 3, 7, 49, 1000):
         instance = flat(n_arms, [], [], floor=1 / n_arms)._replace(loss_estimate=np.arange(n_arms, dtype=float))
         answer = sf.project(*instance)
-        assert (answer.strategy == 1 / n_arms).all()
+        assert answer.strategy == pytest.approx(np.full(n_arms, 1 / n_arms), abs=3e-16)
         assert abs(answer.strategy.sum() - 1) < 1e-15
 
 
@@ -245,6 +265,49 @@ def test_from_one_corner_to_the_other() -> None:
     assert found.worst() < 1e-10
 
 
+def test_a_vertex_at_which_exchange_and_newton_undo_each_other() -> None:
+    """All arms but one end at the floor; the last digits of one constraint must not stop the exchange of the other."""
+    center = [0.00719028, 0.00731571, 0.61691082, 0.01935325, 0.0126257, 0.20208215, 0.00709754, 0.01708078, 0.11034376]
+    rates = [0.00520292, 0.00856387, 0.01021389, 0.00492977, 0.00627114, 0.00920436, 0.0113374, 0.005128, 0.01116724]
+    lower = [
+        [
+            0.38486245,
+            -0.00222746,
+            0.28031074,
+            -0.28361929,
+            -0.71948684,
+            -0.28173932,
+            0.43237751,
+            -0.62014483,
+            -0.86447466,
+        ],
+        [
+            -0.24534898,
+            -0.52461272,
+            0.54694503,
+            -0.35125989,
+            -0.81897601,
+            -0.7975632,
+            -0.98193074,
+            0.13176665,
+            -0.49747876,
+        ],
+    ]
+    loss = [0, 0, 0, 0, 0, 0, 95.77904556, 0, 0]
+    instance = Instance(*map(np.array, (center, rates, loss, lower, [-0.6854355, -0.7417964])), 1 / 141)  # type: ignore[arg-type]
+    found = check(instance)
+    assert found is not None
+    assert found.worst() < 1e-12
+
+
+def test_room_of_rounding_only_goes_where_it_is_worth_most() -> None:
+    floor = (1 - 1e-13) / 1000
+    instance = flat(1000, [], [], floor=floor, loss_estimate=np.arange(1000.0))
+    answer = sf.project(*instance)
+    assert abs(answer.strategy.sum() - 1) < 1e-14
+    assert residuals(instance, answer).worst() < 1e-10
+
+
 def test_huge_losses_send_an_arm_to_the_floor_and_nothing_overflows() -> None:
     for loss in (1e7, 1e50, 1e100):
         answer = sf.project(*flat(3, [[0.9, 0.5, 0.1]], [0.45], loss_estimate=np.array([0.0, loss, 0.0])))
@@ -280,19 +343,20 @@ def test_arrays_of_any_kind_are_taken() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"center": np.full((3, 1), 1 / 3)}, "center must be an array of any number of numbers, got one of shape"),
+        ({"center": np.full((3, 1), 1 / 3)}, "center must be an array of shape any number, got one of shape"),
         ({"center": [0.5, 0.0, 0.5]}, r"center\[1\] must be in \[1e-100, 1e\+100\], got 0.0"),
         ({"center": [1.0]}, "center must have at least 2 entries, got 1"),
         ({"learning_rates": [0.1, -0.1, 0.1]}, r"learning_rates\[1\] must be"),
-        ({"learning_rates": [0.1, 0.1]}, "learning_rates must be an array of 3 numbers, got one of shape"),
+        ({"learning_rates": [0.1, 0.1]}, "learning_rates must be an array of shape 3, got one of shape"),
         ({"loss_estimate": [0.0, np.nan, 0.0]}, r"loss_estimate\[1\] must be .*, got nan"),
         ({"loss_estimate": [0.0, -1.0, 0.0]}, r"loss_estimate\[1\] must be"),
-        ({"lower_costs": [[0.1, 0.2]]}, "lower_costs must be an array of 1 x 3 numbers"),
+        ({"lower_costs": [[0.1, 0.2]]}, "lower_costs must be an array of shape 1 x 3, got"),
         ({"lower_costs": [[0.1, np.inf, 0.2]]}, r"lower_costs\[0, 1\] must be .*, got inf"),
-        ({"limits": [0.3, 0.3]}, "lower_costs must be an array of 2 x 3 numbers"),
+        ({"limits": [0.3, 0.3]}, "lower_costs must be an array of shape 2 x 3, got"),
         ({"limits": "0.3"}, "limits must be an array of numbers, got '0.3'"),
         ({"floor": 0.0}, r"floor must be in \(0, 1\], got 0.0"),
-        ({"floor": None}, r"floor must be in \(0, 1\], got None"),
+        ({"floor": None}, r"floor must be a number in \(0, 1\], got None"),
+        ({"floor": 10**400}, r"floor must be in \(0, 1\], got 1000"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:

@@ -16,6 +16,8 @@ from surefoot.problem import Floats, Infeasible, SafeStrategy, frozen, numbers
 
 FEASIBLE = 1e-9
 """Thresholds that can be met to this are met."""
+NO_MARGIN = 1e-12
+"""A margin up to this is rounding."""
 TIGHTEST = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -54,7 +56,7 @@ def offline_optimum(total_losses: ArrayLike, mean_costs: ArrayLike, thresholds: 
     scale = float(np.abs(losses).max()) or 1.0
     found = solve(losses / scale, costs, limits)
     if found is None:
-        raise Infeasible(conflict(costs, limits))
+        raise Infeasible(conflict(costs, limits, -FEASIBLE))
     return Benchmark(frozen(found), float(losses @ found))
 
 
@@ -73,13 +75,12 @@ def safest_strategy(mean_costs: ArrayLike, thresholds: ArrayLike) -> SafeStrateg
     >>> safe.strategy.round(3), safe.costs.round(3)
     (array([0.333, 0.667]), array([0.433, 0.433]))
     """
-    shape = np.shape(mean_costs)
-    costs, limits = _checked(mean_costs, thresholds, shape[1] if len(shape) == 2 else None)
+    costs, limits = _checked(mean_costs, thresholds, None)
     if limits.size == 0:
         return SafeStrategy(np.full(costs.shape[1], 1.0 / costs.shape[1]), costs[:, 0])
     found, margin = widest_margin(costs, limits)
-    if margin <= 0.0:
-        raise Infeasible(conflict(costs, limits))
+    if margin <= NO_MARGIN:
+        raise Infeasible(conflict(costs, limits, NO_MARGIN))
     return SafeStrategy(found, costs @ found)
 
 
@@ -137,14 +138,19 @@ def widest_margin(costs: Floats, limits: Floats) -> tuple[Floats, float]:
     return strategy, float((limits - costs @ strategy).min())
 
 
-def conflict(costs: Floats, limits: Floats) -> str:
-    """Which thresholds cannot be met together: a smallest such set, found by leaving out one after the other."""
+def conflict(costs: Floats, limits: Floats, margin: float) -> str:
+    """Which thresholds cannot be met together with more than this margin: a smallest such set.
+
+    It is found by leaving out one after the other.
+    """
     left = list(range(limits.size))
     for i in range(limits.size):
         fewer = [j for j in left if j != i]
-        if fewer and widest_margin(costs[fewer], limits[fewer])[1] <= 0.0:
+        if fewer and widest_margin(costs[fewer], limits[fewer])[1] <= margin:
             left = fewer
     named = " and ".join(f"thresholds[{i}] = {limits[i]:g}" for i in left)
     shortfall = -widest_margin(costs[left], limits[left])[1]
-    best = f"every strategy misses one by at least {shortfall:.3g}" if shortfall > 0 else "none stays below them all"
+    best = (
+        f"every strategy misses one by at least {shortfall:.3g}" if shortfall > FEASIBLE else "there is no margin left"
+    )
     return f"{named} cannot be met{' together' if len(left) > 1 else ''}: {best}"

@@ -35,6 +35,7 @@ from surefoot.kernels.dual import (
     SPREAD,
     THIN,
     TOLERANCE,
+    UNDECIDED,
     WEIGHT,
     Floats,
     Task,
@@ -69,20 +70,29 @@ def weighted_moments(arms: Floats, row: int) -> tuple[float, float, float]:
 
 
 @compiled
-def raise_multipliers(task: Task) -> int:
-    """Raise the multipliers of violated constraints until all are met; SOLVED or EMPTY."""
+def raise_multipliers(task: Task, one_by_one: bool) -> int:
+    """Raise the multipliers of violated constraints until all are met: SOLVED, EMPTY, or UNDECIDED after many steps.
+
+    Violated constraints become active all at once at first, which is fast, or `one_by_one`, which is steady.
+    """
     lower, limits = task.lower, task.limits
     highest_rate, strategy, multipliers = task.highest_rate, task.strategy, task.multipliers
     arms, rows, places = task.arms, task.rows, task.places
     n_arms = strategy.size
+    set_scores(task, 0.0, 0)
     level = normalise(task, 0.0, LAST_STEP)
     for a in range(n_arms):
         arms[RELEASED, a] = 0.0
     any_released = False
     accuracy = LAST_STEP  # of the strategy at hand
     best, stalls = np.inf, 0
+    for i in range(limits.size):
+        multipliers[i] = 0.0
+        rows[TOLERANCE, i] = FEASIBLE
     n_active = note_violated(task)
-    one_by_one = False  # first all that are violated, then one at a time
+    if one_by_one:
+        places[ACTIVE, 0] = most_violated(task, 0)
+        n_active = 1
     worst = active_gaps(task, n_active)
     for iteration in range(60 + 20 * limits.size):
         entering, gain = -1, 0.0
@@ -100,6 +110,8 @@ def raise_multipliers(task: Task) -> int:
             stalls = stalls + 1 if gain > 0.9 * best and highest_rate * gain < 1e-6 else 0
             best = min(best, gain)
             settled = stalls >= 4 or (highest_rate * gain < 1e-6 and within_rounding(task, level, n_active, rank))
+            # good enough to see to a dependent constraint first: the last digits can wait
+            settled = settled or (first_unmet(task, n_active) >= 0 and worst_independent(task, rank) <= FEASIBLE)
             if settled and accuracy == LAST_STEP:
                 refine(task, n_active, rank, mass)
                 entering = first_unmet(task, n_active)
@@ -113,7 +125,7 @@ def raise_multipliers(task: Task) -> int:
             one_by_one = True
             joining = most_violated(task, n_active)
             if joining < 0:
-                return SOLVED if met_for_good(task, n_active) else EMPTY
+                return SOLVED if met_for_good(task, n_active) else UNDECIDED
             size = gap(lower, joining, strategy, limits[joining])[1]
             if least_value(lower, joining, task.floor) - limits[joining] > FEASIBLE * size:
                 return EMPTY
@@ -154,7 +166,7 @@ def raise_multipliers(task: Task) -> int:
             n_active -= 1
             # thrown out as it came: it is met as well as rounding allows
             if length == 0.0 and leaving == n_active and one_by_one:
-                rows[TOLERANCE, places[ACTIVE, leaving]] *= 10.0
+                rows[TOLERANCE, places[ACTIVE, leaving]] = 100.0 * FEASIBLE
             for j in range(leaving, n_active):
                 places[ACTIVE, j] = places[ACTIVE, j + 1]
             worst = active_gaps(task, n_active)
@@ -162,15 +174,19 @@ def raise_multipliers(task: Task) -> int:
             best = np.inf  # a stall is when plain Newton steps gain nothing
         if iteration % 5 == 4 and certifies_empty(task, n_active):
             return EMPTY
-    return EMPTY
+    return UNDECIDED
 
 
 @compiled
 def met_for_good(task: Task, n_active: int) -> bool:
-    """Tell whether rounding has left the active constraints met after all."""
+    """Tell whether rounding has left the active constraints tight, and all constraints met, after all."""
     active_gaps(task, n_active)
     for j in range(n_active):
         if abs(task.rows[RESIDUAL, j]) > max(1e-13, THIN * task.rows[SIZE, j]):
+            return False
+    for i in range(task.limits.size):
+        value, size = gap(task.lower, i, task.strategy, task.limits[i])
+        if value > THIN * max(1.0, size):
             return False
     return True
 
@@ -311,13 +327,13 @@ def search(
 ) -> tuple[float, float, float]:
     """Go along the direction until the slope of the (concave) dual is well below its first value, `gain`."""
     highest_rate = task.highest_rate
-    _arms, rows = task.arms, task.rows
+    rows = task.rows
     near, near_slope, far, start, worst = 0.0, gain, limit, level, 0.0
     for _ in range(60):
         set_scores(task, length, n_active)
         level = normalise(task, start + length * level_step, accuracy)
         worst = active_gaps(task, n_active)
-        if highest_rate * gain < 1e-12:
+        if highest_rate * gain < 1e-24:
             break
         slope = 0.0
         for j in range(n_active):
@@ -399,11 +415,7 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
     """Undo what rounding of the scores has left of the residuals, if it is too much, in the strategy itself."""
     floor, strategy, multipliers, arms = task.floor, task.strategy, task.multipliers, task.arms
     rows, places = task.rows, task.places
-    unmet = 0.0
-    for k in range(rank):
-        j = places[MEMBER, k]
-        unmet = max(unmet, abs(rows[RESIDUAL, j]) / rows[SIZE, j])
-    if unmet <= FEASIBLE:
+    if worst_independent(task, rank) <= FEASIBLE:
         return
     for _ in range(4):
         excess = -1.0
@@ -418,6 +430,16 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
             i = places[ACTIVE, j]
             multipliers[i] = max(0.0, multipliers[i] + rows[DIRECTION, j])
         active_gaps(task, n_active)
+
+
+@compiled
+def worst_independent(task: Task, rank: int) -> float:
+    """The largest residual of the independent rows, relative to its terms."""
+    worst = 0.0
+    for k in range(rank):
+        j = task.places[MEMBER, k]
+        worst = max(worst, abs(task.rows[RESIDUAL, j]) / task.rows[SIZE, j])
+    return worst
 
 
 @compiled

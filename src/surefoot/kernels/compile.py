@@ -40,7 +40,8 @@ def _shared(compiler: Any, function: F) -> F:
     Kernels are merged into their callers, so a caller's machine code contains that of other files.
     """
     dispatcher = compiler(function)
-    dispatcher._cache._cache_file._source_stamp = _STAMP
+    if hasattr(dispatcher, "_cache"):  # not so when compilation is switched off for debugging
+        dispatcher._cache._cache_file._source_stamp = _STAMP
     return cast(F, dispatcher)
 
 

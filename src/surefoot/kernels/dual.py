@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.kernels.compile import compiled, compiled_sum
+from surefoot.kernels.compile import compiled, compiled_door, compiled_sum
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-SOLVED, EMPTY = 0, 1
+SOLVED, EMPTY, UNDECIDED = 0, 1, 2
 
 # Relative to the terms of which a residual is the sum:
 SETTLED = 1e-13  # an active constraint is met
@@ -57,14 +57,15 @@ class Workspace(NamedTuple):
     places: Integers  # (3, m + 1)
 
 
+@compiled_door
 def workspace(n_arms: int, n_constraints: int) -> Workspace:
     """Scratch arrays for `project`."""
     size = n_constraints + 1
     return Workspace(
-        arms=np.zeros((BASIS + size, n_arms)),
-        rows=np.zeros((NOISE + 1, size)),
-        factor=np.zeros((size, size)),
-        places=np.zeros((3, size), np.int64),
+        np.zeros((BASIS + size, n_arms)),
+        np.zeros((NOISE + 1, size)),
+        np.zeros((size, size)),
+        np.zeros((3, size), np.int64),
     )
 
 

@@ -57,7 +57,7 @@ def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> i
 def increase_rates(learner: Learner) -> None:
     """Raise the learning rate of every arm whose probability has fallen below its cap."""
     for a in range(learner.proposal.size):
-        if learner.inverse_caps[a] * learner.proposal[a] < 1.0:  # 1 / x > h
+        if learner.inverse_caps[a] * learner.proposal[a] < 1.0 - 1e-15:  # 1 / x > h, and not by rounding
             learner.inverse_caps[a] = 2.0 / learner.proposal[a]
             learner.learning_rates[a] *= learner.growth
 

@@ -32,6 +32,7 @@ from surefoot.kernels.dual import (
     SETTLED,
     SOLVED,
     TOLERANCE,
+    UNDECIDED,
     WEIGHT,
     Floats,
     Task,
@@ -67,13 +68,22 @@ def project(
         work.arms, work.rows, work.factor, work.places,
     )  # fmt: skip
     if 1.0 - n_arms * floor <= n_arms * ROUNDING:  # the set is a single point
+        lowest = 0
         for a in range(n_arms):
             strategy[a] = floor
+            slope = work.arms[BASE, a] - 1.0 / (rates[a] * floor)
+            if slope < work.arms[BASE, lowest] - 1.0 / (rates[lowest] * floor):
+                lowest = a
+        strategy[lowest] += max(0.0, 1.0 - n_arms * floor)  # what rounding has left goes where it is worth most
         return SOLVED if most_violated(task, 0) < 0 else EMPTY
     level = normalise(task, 0.0, LAST_STEP)
     n_violated = note_violated(task)
-    if n_violated > 0 and not hold_few(task, level, n_violated) and raise_multipliers(task) == EMPTY:
-        return EMPTY
+    if n_violated > 0 and not hold_few(task, level, n_violated):
+        status = raise_multipliers(task, False)
+        if status == UNDECIDED:
+            status = raise_multipliers(task, True)
+        if status != SOLVED:
+            return EMPTY
     settle_sum(strategy)
     return SOLVED
 
@@ -87,7 +97,7 @@ def hold_few(task: Task, level: float, n_violated: int) -> bool:
     plain sailing is left to `raise_multipliers`.
     """
     rates, lower, limits, floor = task.rates, task.lower, task.limits, task.floor
-    _highest_rate, strategy = task.highest_rate, task.strategy
+    strategy = task.strategy
     arms, places = task.arms, task.places
     if n_violated > 2:
         return False

@@ -9,9 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefoot.kernels.dual import Workspace
 from surefoot.kernels.learner import draw
-from surefoot.problem import Decision, Floats, Problem, frozen, number, numbers, shown
+from surefoot.problem import (
+    SUM_TOLERANCE,
+    Decision,
+    Floats,
+    Problem,
+    choice,
+    fields,
+    frozen,
+    number,
+    numbers,
+    shown,
+)
 
 STATE_VERSION = 1
 
@@ -137,14 +147,22 @@ class Policy(ABC):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The policy that `to_dict` described: its next draws and answers are the same."""
-        name, version = data.get("policy"), data.get("version")
-        if name != cls.__name__:
-            raise ValueError(f"policy must be {cls.__name__!r}, got {shown(name)}")
-        if version != STATE_VERSION:
-            raise ValueError(f"version must be {STATE_VERSION}, got {shown(version)}")
-        policy = cls(Problem.from_dict(data["problem"]), **data["options"])
-        policy._rng.bit_generator.state = data["generator"]
-        policy._round = int(data["round"])
+        fields("data", data, "policy", "version", "problem", "options", "round", "generator", "state")
+        choice("policy", data["policy"], (cls.__name__,))
+        if type(data["version"]) is not int or data["version"] != STATE_VERSION:
+            raise ValueError(f"version must be {STATE_VERSION}, got {shown(data['version'])}")
+        problem = Problem.from_dict(data["problem"])
+        try:
+            policy = cls(problem, **data["options"])
+        except TypeError:
+            raise ValueError(f"options must be those of {cls.__name__}, got {shown(data['options'])}") from None
+        try:
+            policy._rng.bit_generator.state = data["generator"]
+        except (TypeError, ValueError, KeyError):
+            raise ValueError(f"generator must be the state of a PCG64, got {shown(data['generator'])}") from None
+        policy._round = int(number("round", data["round"]))
+        if policy._round > problem.horizon:
+            raise ValueError(f"round must be at most horizon = {problem.horizon}, got {policy._round}")
         unpack(policy._state, data["state"])
         return policy
 
@@ -158,19 +176,33 @@ def is_share(value: object) -> bool:
     return type(value) is float and 0.0 <= value <= 1.0
 
 
-def pack(state: Any) -> Any:
-    """Arrays in nested named tuples, as nested lists."""
-    if isinstance(state, np.ndarray):
-        return state.tolist()
-    return {name: pack(value) for name, value in state._asdict().items() if is_state(value)}
+# What a state holds beside what it has learnt: copies from the problem, and scratch space.
+CONSTANT = {"limits", "multipliers", "work", "safe_strategy", "safe_costs", "thresholds"}
+
+
+def learnt(state: Any) -> dict[str, Any]:
+    """The arrays, and bundles of them, that a state has learnt."""
+    parts = state._asdict().items()
+    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in CONSTANT}
+
+
+def pack(state: Any) -> dict[str, Any]:
+    """What a state has learnt, as nested lists."""
+    parts = learnt(state).items()
+    return {name: value.tolist() if isinstance(value, np.ndarray) else pack(value) for name, value in parts}
 
 
 def unpack(state: Any, data: Any) -> None:
-    """Fill the arrays of a state with what `pack` made of them."""
-    for name, value in state._asdict().items():
+    """Fill a state with what `pack` made of one, checked as all input is."""
+    parts = learnt(state)
+    fields("state", data, *parts)
+    for name, value in parts.items():
         if isinstance(value, np.ndarray):
-            value[...] = np.asarray(data[name], value.dtype).reshape(value.shape)
-        elif is_state(value):
+            received = numbers(f"state.{name}", data[name], *value.shape)
+            if name in ("proposal", "strategy") and abs(received.sum() - 1.0) > SUM_TOLERANCE:
+                raise ValueError(f"state.{name} must sum to 1, got a sum of {received.sum():.12g}")
+            value[...] = received
+        else:
             unpack(value, data[name])
 
 
@@ -181,11 +213,6 @@ def leaves(state: Any) -> Iterator[Any]:
             yield from leaves(value)
         else:
             yield value
-
-
-def is_state(value: Any) -> bool:
-    """Tell what of a state is worth keeping: arrays and bundles of them, not constants and not scratch space."""
-    return isinstance(value, np.ndarray | tuple) and not isinstance(value, Workspace)
 
 
 def snapshot(array: Floats) -> Floats:

@@ -11,7 +11,7 @@ from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
 from surefoot.policies.base import Policy, snapshot
 from surefoot.policies.rates import resolve_rate
-from surefoot.problem import Problem, choice
+from surefoot.problem import Problem, choice, number
 
 
 class MirrorDescent(Policy):
@@ -34,9 +34,9 @@ class MirrorDescent(Policy):
             problem,
             seed,
             preset=choice("preset", preset, ("paper",)),
-            learning_rate=learning_rate,
+            learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
             confidence=choice("confidence", confidence, ("paper",)),
-            benchmark_loss=benchmark_loss,
+            benchmark_loss=None if benchmark_loss is None else plain("benchmark_loss", benchmark_loss),
         )
 
     def _new_learner(self, margin: float = 1.0) -> Learner:
@@ -87,4 +87,9 @@ class MirrorDescent(Policy):
 
 def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:
     """4 ln(T K m / delta), the squared radius after one observation (Lemma 1); 0 when there is nothing to bound."""
-    return 4.0 * math.log(horizon * n_arms * n_constraints / delta) if n_constraints else 0.0
+    return 4.0 * (math.log(horizon * n_arms * n_constraints) - math.log(delta)) if n_constraints else 0.0
+
+
+def plain(name: str, value: float) -> float:
+    """A checked option as a plain float, which JSON can hold."""
+    return float(number(name, value))

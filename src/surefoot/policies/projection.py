@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.compile import compiled, compiled_door
-from surefoot.kernels.dual import BASE, BASIS, EMPTY, NOISE, SOLVED, Workspace
+from surefoot.kernels.dual import BASE, EMPTY, SOLVED, workspace
 from surefoot.kernels.projection import project as project_kernel
 from surefoot.problem import RULES, EmptySafeSet, Floats, number, numbers
 
@@ -72,9 +72,9 @@ def project(
     if type(floor) is not float or not all(map(is_plain, given, DIMENSIONS)):
         given, floor = _converted(*given), float(number("floor", floor))
     status, strategy, multipliers = attempt(given[0], given[1], given[2], given[3], given[4], floor)
-    if status == REFUSED:  # find out why, and say it
-        _converted(*given)
-        number("floor", floor)
+    if status == REFUSED:  # this finds out why and says it, or makes the arrays fit
+        given, floor = _converted(*given), float(number("floor", floor))
+        status, strategy, multipliers = attempt(given[0], given[1], given[2], given[3], given[4], floor)
     if status != SOLVED:
         raise EmptySafeSet(f"no strategy with every share >= {floor:g} meets the limits")
     return Projection(strategy, multipliers)
@@ -109,6 +109,7 @@ REFUSED = -1
 POSITIVE_LOW, POSITIVE_HIGH = RULES["center"].low, RULES["center"].high
 LOSS_LOW, LOSS_HIGH = RULES["loss_estimate"].low, RULES["loss_estimate"].high
 REAL_LOW, REAL_HIGH = RULES["limits"].low, RULES["limits"].high
+FLOOR_LOW, FLOOR_HIGH = RULES["floor"].low, RULES["floor"].high
 
 
 @compiled
@@ -135,17 +136,11 @@ def attempt(
         and all_within(lower, REAL_LOW, REAL_HIGH)
         and all_within(limits, REAL_LOW, REAL_HIGH)
     )
-    if not (shapes_fit and values_fit and 0.0 < floor <= 1.0):
+    if not (shapes_fit and values_fit and FLOOR_LOW < floor <= FLOOR_HIGH):
         return REFUSED, strategy, multipliers
-    if n_arms * floor > 1.0 + 1e-9:
+    if n_arms * floor > 1.0 + 1e-12:
         return EMPTY, strategy, multipliers
-    size = n_constraints + 1
-    work = Workspace(
-        np.empty((BASIS + size, n_arms)),
-        np.empty((NOISE + 1, size)),
-        np.empty((size, size)),
-        np.empty((3, size), np.int64),
-    )
+    work = workspace(n_arms, n_constraints)
     for a in range(n_arms):
         work.arms[BASE, a] = 1.0 / (rates[a] * center[a]) + loss[a]
     return project_kernel(rates, lower, limits, floor, strategy, multipliers, work), strategy, multipliers

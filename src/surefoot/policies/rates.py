@@ -2,7 +2,7 @@
 
 import math
 
-from surefoot.problem import Problem, choice, number, shown
+from surefoot.problem import Problem, choice, shown
 
 
 def learning_rate_cap(horizon: int, delta: float) -> float:
@@ -14,8 +14,8 @@ def learning_rate_cap(horizon: int, delta: float) -> float:
     '6.1e-05'
     """
     log = math.log(horizon)
-    peeling = math.log(math.ceil(log) * math.ceil(3 * log) / delta)
-    return 1.0 / (40.0 * peeling * log * math.log(peeling / delta))
+    peeling = math.log(math.ceil(log) * math.ceil(3 * log)) - math.log(delta)
+    return 1.0 / (40.0 * peeling * log * (math.log(peeling) - math.log(delta)))
 
 
 def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) -> float:
@@ -23,7 +23,7 @@ def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) ->
     cap = margin * learning_rate_cap(problem.horizon, problem.delta)
     if benchmark_loss == 0.0:
         return cap
-    return min(cap, math.sqrt(problem.n_arms / (benchmark_loss * math.log(1.0 / problem.delta))))
+    return min(cap, math.sqrt(problem.n_arms / (benchmark_loss * -math.log(problem.delta))))
 
 
 def resolve_rate(
@@ -32,9 +32,9 @@ def resolve_rate(
     """The number behind a `learning_rate` option: itself, or what its name stands for."""
     if benchmark_loss is None:
         benchmark_loss = float(problem.horizon)  # its worst case
-    elif number("benchmark_loss", benchmark_loss) > problem.horizon:
+    elif benchmark_loss > problem.horizon:
         raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
     if isinstance(learning_rate, str):
         choice("learning_rate", learning_rate, ("theory",))
         return theory_rate(problem, float(benchmark_loss), margin)
-    return float(number("learning_rate", learning_rate))
+    return learning_rate
