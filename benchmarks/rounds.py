@@ -44,8 +44,8 @@ def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[
         totals[arm] += loss / strategy[arm]
 
 
-def solb_state(n_arms: int, rate: float | str) -> State:
-    problem = sf.Problem(n_arms, [0.5], 100_000, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
+def solb_state(n_arms: int, rate: float | str, horizon: int = 100_000) -> State:
+    problem = sf.Problem(n_arms, [0.5], horizon, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
     return sf.SOLB(problem, 1, learning_rate=rate)._state
 
 
@@ -92,7 +92,7 @@ def growth() -> None:
     for n_arms in (10, 100, 1000, 10_000):
         losses, costs = worlds(n_arms)
         rng, n = np.random.default_rng(0), max(200, 200_000 // n_arms)
-        state = solb_state(n_arms, 0.01)
+        state = solb_state(n_arms, 0.01, horizon=10**7)
         t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
         smallest = smallest or t
         memory = sum(leaf.nbytes for leaf in sf.SOLB(

@@ -33,7 +33,7 @@ class Infeasible(ValueError):
 class Interval(NamedTuple):
     """Where a number may lie. Infinite ends are never included: every input is finite.
 
-    Ends such as 1e-300 and 1e100 keep products and quotients finite too.
+    Ends such as 1e-300 and 1e15 keep products and quotients finite, and numerics within what has been tried.
     """
 
     low: float = -math.inf
@@ -64,8 +64,8 @@ class Interval(NamedTuple):
 
 
 SHARE = Interval(0, 1)
-POSITIVE = Interval(1e-100, 1e100)
-REAL = Interval(-1e100, 1e100)
+POSITIVE = Interval(1e-15, 1e15)
+REAL = Interval(-1e6, 1e6)
 
 RULES: Mapping[str, Interval] = {
     # the problem
@@ -81,7 +81,7 @@ RULES: Mapping[str, Interval] = {
     "loss": SHARE,
     "costs": SHARE,
     # options of policies
-    "learning_rate": POSITIVE,
+    "learning_rate": Interval(1e-12, 1e6),
     "seed": Interval(0, whole=True),
     "benchmark_loss": Interval(0),
     # one projection
@@ -96,12 +96,9 @@ RULES: Mapping[str, Interval] = {
     "state.proposal": SHARE,
     "state.learning_rates": POSITIVE,
     "state.inverse_caps": Interval(1, 1e100),
-    "state.counts": Interval(0),
+    "state.counts": Interval(0, 1e15),
     "state.means": SHARE,
-    "state.lower": Interval(-1, 1),
-    "state.upper": Interval(0, 2),
-    "state.empty_rounds": Interval(0),
-    "state.strategy": SHARE,
+    "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
     # the offline optimum
     "total_losses": REAL,

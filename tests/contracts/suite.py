@@ -234,9 +234,9 @@ class PolicyContract:
             "policy": ["Other", None],
             "version": [99, True, "1"],
             "problem": [None, {}, []],
-            "options": [None, {"nonsense": 1}, 3],
+            "options": [None, {"nonsense": 1}, 3, {"seed": 3, **state["options"]}],
             "round": [-1, 2.5, "7", True, None, problem.horizon + 1],
-            "generator": [None, 3, {}, {"bit_generator": "PCG64"}],
+            "generator": [None, 3, {}, {"bit_generator": "PCG64"}, spoilt_generator(-1), spoilt_generator(2**200)],
             "state": [None, {}, [], {**state["state"], "more": [1]}],
         }.items():
             spoilt += [{**state, name: value} for value in values]
@@ -268,6 +268,11 @@ class PolicyContract:
             part[path[-1]] = value
             with pytest.raises(ValueError, match=r"must .*, got"):
                 type(policy).from_dict(data)
+
+
+def spoilt_generator(value: int) -> dict[str, Any]:
+    state: dict[str, Any] = dict(np.random.PCG64(1).state)
+    return {**state, "state": {**state["state"], "state": value}}
 
 
 def chi_square_p(counts: np.ndarray, strategy: np.ndarray) -> float:

@@ -28,7 +28,7 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": 0.0}, r"learning_rate must be in \[1e-100, 1e\+100\], got 0.0"),
+        ({"learning_rate": 0.0}, r"learning_rate must be in \[1e-12, 1e\+06\], got 0.0"),
         ({"learning_rate": -1}, "learning_rate must be"),
         ({"learning_rate": np.nan}, "learning_rate must be"),
         ({"learning_rate": "fast"}, "learning_rate must be 'theory', got 'fast'"),
@@ -49,6 +49,31 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
 def test_options_of_any_numeric_type_survive_json() -> None:
     policy = sf.COLB(PROBLEM, 1, learning_rate=np.float32(0.125), benchmark_loss=np.int64(5))
     assert sf.COLB.from_dict(json.loads(json.dumps(policy.to_dict()))).learning_rates[0] == 0.125
+
+
+def test_a_tiny_benchmark_loss_leaves_the_cap() -> None:
+    problem = sf.Problem(3, [0.5], 1000, delta=0.999)
+    assert sf.COLB(problem, benchmark_loss=1e-323).learning_rates[0] == learning_rate_cap(1000, 0.999)
+
+
+def test_an_unsafe_saved_weight_is_refused() -> None:
+    policy = sf.SOLB(PROBLEM, 1)
+    policy.tell(policy.ask(), 0.5, [0.5])
+    data = policy.to_dict()
+    assert "strategy" not in data["state"]  # it follows from the rest
+    data["state"]["safe_weight"] = [0.1]
+    with pytest.raises(ValueError, match=r"state.safe_weight must be at least 0.625 to be safe, got 0.1"):
+        sf.SOLB.from_dict(data)
+
+
+@pytest.mark.parametrize("counts", [[1.5, 0, 0, 0, 0], [1e300, 0, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
+def test_saved_counts_must_add_up(counts: list[float]) -> None:
+    policy = sf.SOLB(PROBLEM, 1)
+    policy.tell(policy.ask(), 0.5, [0.5])
+    data = policy.to_dict()
+    data["state"]["known"]["counts"] = counts
+    with pytest.raises(ValueError, match=r"state.counts.* must .*, got"):
+        sf.SOLB.from_dict(data)
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1 - 1e-12])

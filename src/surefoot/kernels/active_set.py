@@ -338,7 +338,9 @@ def search(
         slope = 0.0
         for j in range(n_active):
             slope += rows[DIRECTION, j] * rows[RESIDUAL, j]
-        if slope < -0.5 * gain:
+        # where the dual is far from quadratic only a slope that is still positive proves ascent, and only ascent that
+        # no active set comes back; near the end self-concordance allows for overshooting
+        if slope < (-0.5 * gain if highest_rate * gain < 0.0625 else 0.0):
             far = length
             secant = near + (length - near) * near_slope / (near_slope - slope)
             length = min(max(secant, near + 0.1 * (far - near)), near + 0.5 * (far - near))

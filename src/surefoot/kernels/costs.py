@@ -32,9 +32,15 @@ def unknown_costs(n_arms: int, n_constraints: int, scale: float) -> Costs:
 def observe(known: Costs, arm: int, costs: Floats) -> None:
     """Update means and bounds of one arm by the costs it has just shown (Section 3.1 of the paper)."""
     known.counts[arm] += 1
-    count = known.counts[arm]
-    radius = min(1.0, np.sqrt(known.scale / count))  # beta_t(a) of Lemma 1
     for i in range(costs.size):
-        known.means[i, arm] += (costs[i] - known.means[i, arm]) / count
+        known.means[i, arm] += (costs[i] - known.means[i, arm]) / known.counts[arm]
+    bound(known, arm)
+
+
+@compiled
+def bound(known: Costs, arm: int) -> None:
+    """Set the bounds of one arm, which has been observed, from its count and means."""
+    radius = min(1.0, np.sqrt(known.scale / known.counts[arm]))  # beta_t(a) of Lemma 1
+    for i in range(known.means.shape[0]):
         known.lower[i, arm] = known.means[i, arm] - radius
         known.upper[i, arm] = known.means[i, arm] + radius

@@ -1,7 +1,7 @@
 """The pieces of the projection's dual: scratch arrays, sums over the arms, the level, the residuals.
 
 Kernels hand one `Task` around: the data of one projection, its answer, and scratch arrays made once. Loops are scalar
-and places the arrays directly; nothing is allocated, nothing is raised.
+and index the arrays directly; nothing is raised, and nothing but a `workspace` is allocated.
 """
 
 from typing import NamedTuple

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from surefoot.kernels.learner import draw
 from surefoot.problem import (
-    SUM_TOLERANCE,
     Decision,
     Floats,
     Problem,
@@ -156,15 +156,21 @@ class Policy(ABC):
             policy = cls(problem, **data["options"])
         except TypeError:
             raise ValueError(f"options must be those of {cls.__name__}, got {shown(data['options'])}") from None
-        try:
-            policy._rng.bit_generator.state = data["generator"]
-        except (TypeError, ValueError, KeyError):
-            raise ValueError(f"generator must be the state of a PCG64, got {shown(data['generator'])}") from None
+        fields("options", data["options"], *policy._options)
+        generator = policy._rng.bit_generator
+        with suppress(TypeError, ValueError, KeyError, OverflowError):  # whatever went wrong shows in the next line
+            generator.state = data["generator"]
+        if generator.state != data["generator"] or generator.state["state"]["inc"] % 2 == 0:
+            raise ValueError(f"generator must be the state of a PCG64, got {shown(data['generator'])}")
         policy._round = int(number("round", data["round"]))
         if policy._round > problem.horizon:
             raise ValueError(f"round must be at most horizon = {problem.horizon}, got {policy._round}")
         unpack(policy._state, data["state"])
+        policy._restored()
         return policy
+
+    def _restored(self) -> None:  # noqa: B027 (a policy that saves all it has needs nothing here)
+        """Check what was loaded against itself, and compute what was not saved."""
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._options.items())
@@ -176,14 +182,14 @@ def is_share(value: object) -> bool:
     return type(value) is float and 0.0 <= value <= 1.0
 
 
-# What a state holds beside what it has learnt: copies from the problem, and scratch space.
-CONSTANT = {"limits", "multipliers", "work", "safe_strategy", "safe_costs", "thresholds"}
+# What a state holds beside what it has learnt: copies from the problem, what follows from the rest, scratch space.
+DERIVED = {"limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds"}
 
 
 def learnt(state: Any) -> dict[str, Any]:
     """The arrays, and bundles of them, that a state has learnt."""
     parts = state._asdict().items()
-    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in CONSTANT}
+    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in DERIVED}
 
 
 def pack(state: Any) -> dict[str, Any]:
@@ -199,8 +205,8 @@ def unpack(state: Any, data: Any) -> None:
     for name, value in parts.items():
         if isinstance(value, np.ndarray):
             received = numbers(f"state.{name}", data[name], *value.shape)
-            if name in ("proposal", "strategy") and abs(received.sum() - 1.0) > SUM_TOLERANCE:
-                raise ValueError(f"state.{name} must sum to 1, got a sum of {received.sum():.12g}")
+            if name in ("counts", "empty_rounds") and not (received == np.floor(received)).all():
+                raise ValueError(f"state.{name} must be whole numbers, got {shown(data[name])}")
             value[...] = received
         else:
             unpack(value, data[name])

@@ -67,7 +67,8 @@ class COLB(MirrorDescent):
     -----
     Readings of the pseudo-code: the estimates it starts from (mean 0, radius 1) are those of time 0. If the truncated
     safe set is empty, which happens only when the confidence bounds fail, the next proposal is a uniform draw from the
-    truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`.
+    truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`. An arm at its cap to
+    rounding is not below it.
 
     References
     ----------

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs, unknown_costs
+from surefoot.kernels.costs import Costs, bound, unknown_costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
 from surefoot.policies.base import Policy, snapshot
 from surefoot.policies.rates import resolve_rate
-from surefoot.problem import Problem, choice, number
+from surefoot.problem import SUM_TOLERANCE, Problem, choice, number
 
 
 class MirrorDescent(Policy):
@@ -48,6 +48,17 @@ class MirrorDescent(Policy):
         problem = self.problem
         scale = paper_scale(problem.horizon, problem.n_arms, problem.n_constraints, problem.delta)
         return unknown_costs(problem.n_arms, problem.n_constraints, scale)
+
+    def _restored(self) -> None:
+        learner, known, horizon = self._state.learner, self._state.known, self.problem.horizon
+        if known.counts.sum() != self._round:
+            raise ValueError(f"state.counts must sum to round = {self._round}, got a sum of {known.counts.sum()}")
+        if learner.proposal.min() < self.problem.floor * (1 - 1e-9):
+            raise ValueError(f"state.proposal must be at least 1 / {horizon}, got {learner.proposal.min():g}")
+        if abs(learner.proposal.sum() - 1.0) > SUM_TOLERANCE:
+            raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
+        for arm in np.flatnonzero(known.counts):
+            bound(known, int(arm))
 
     def _scatter(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""

@@ -38,7 +38,7 @@ def project(
     center
         The point to step from, (K,), positive.
     learning_rates
-        One per arm, (K,), positive.
+        One per arm, (K,), positive, at most a factor of 10,000 apart.
     loss_estimate
         (K,), not negative.
     lower_costs
@@ -96,9 +96,13 @@ def _converted(
     n_arms = centers.size
     if n_arms < 2:
         raise ValueError(f"center must have at least 2 entries, got {n_arms}")
+    rates = numbers("learning_rates", learning_rates, n_arms)
+    if rates.max() > MOST_APART * rates.min():
+        spread = rates.max() / rates.min()
+        raise ValueError(f"learning_rates must be at most a factor of {MOST_APART:g} apart, got a factor of {spread:g}")
     return [
         centers,
-        numbers("learning_rates", learning_rates, n_arms),
+        rates,
         numbers("loss_estimate", loss_estimate, n_arms),
         numbers("lower_costs", lower_costs, limit.size, n_arms),
         limit,
@@ -106,6 +110,7 @@ def _converted(
 
 
 REFUSED = -1
+MOST_APART = 1e4
 POSITIVE_LOW, POSITIVE_HIGH = RULES["center"].low, RULES["center"].high
 LOSS_LOW, LOSS_HIGH = RULES["loss_estimate"].low, RULES["loss_estimate"].high
 REAL_LOW, REAL_HIGH = RULES["limits"].low, RULES["limits"].high
@@ -136,7 +141,8 @@ def attempt(
         and all_within(lower, REAL_LOW, REAL_HIGH)
         and all_within(limits, REAL_LOW, REAL_HIGH)
     )
-    if not (shapes_fit and values_fit and FLOOR_LOW < floor <= FLOOR_HIGH):
+    close = shapes_fit and rates.max() <= MOST_APART * rates.min()
+    if not (shapes_fit and values_fit and close and FLOOR_LOW < floor <= FLOOR_HIGH):
         return REFUSED, strategy, multipliers
     if n_arms * floor > 1.0 + 1e-12:
         return EMPTY, strategy, multipliers

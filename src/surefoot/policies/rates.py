@@ -21,9 +21,8 @@ def learning_rate_cap(horizon: int, delta: float) -> float:
 def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) -> float:
     """The rate of Theorem 2 (margin 1) and Theorem 4 (margin rho): the cap, or sqrt(K / (L* ln(1 / delta))) if less."""
     cap = margin * learning_rate_cap(problem.horizon, problem.delta)
-    if benchmark_loss == 0.0:
-        return cap
-    return min(cap, math.sqrt(problem.n_arms / (benchmark_loss * -math.log(problem.delta))))
+    budget = benchmark_loss * -math.log(problem.delta)
+    return min(cap, math.sqrt(problem.n_arms / budget)) if budget > 0.0 else cap
 
 
 def resolve_rate(

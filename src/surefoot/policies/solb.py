@@ -145,6 +145,13 @@ class SOLB(MirrorDescent):
         mix(state)  # line 4
         return state
 
+    def _restored(self) -> None:
+        super()._restored()
+        weight, least = self.safe_weight, weight_needed(self._state)
+        if weight < least - 1e-12:
+            raise ValueError(f"state.safe_weight must be at least {least:g} to be safe, got {weight:g}")
+        mix(self._state)
+
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
         if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:
             self._scatter()  # line 24
