@@ -9,7 +9,7 @@ the dual simplex method; if neither stops the exchange, the dual is unbounded an
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled, compiled_sum
+from surefoot.kernels.compile import compiled_apart, compiled_sum
 from surefoot.kernels.dual import (
     ACTIVE,
     BASE,
@@ -69,7 +69,7 @@ def weighted_moments(arms: Floats, row: int) -> tuple[float, float, float]:
     return total / mass, squares, mass
 
 
-@compiled
+@compiled_apart
 def raise_multipliers(task: Task, one_by_one: bool) -> int:
     """Raise the multipliers of violated constraints until all are met: SOLVED, EMPTY, or UNDECIDED after many steps.
 
@@ -177,7 +177,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
     return UNDECIDED
 
 
-@compiled
+@compiled_apart
 def met_for_good(task: Task, n_active: int) -> bool:
     """Tell whether rounding has left the active constraints tight, and all constraints met, after all."""
     active_gaps(task, n_active)
@@ -191,7 +191,7 @@ def met_for_good(task: Task, n_active: int) -> bool:
     return True
 
 
-@compiled
+@compiled_apart
 def keep_independent(task: Task, n_active: int) -> int:
     """Let go of dependent constraints that have no multiplier yet; return how many are left."""
     multipliers, places = task.multipliers, task.places
@@ -204,7 +204,7 @@ def keep_independent(task: Task, n_active: int) -> int:
     return kept
 
 
-@compiled
+@compiled_apart
 def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
     """Centre the active rows, orthogonalise them one after the other; return how many are independent."""
     rates, lower, floor, strategy = task.rates, task.lower, task.floor, task.strategy
@@ -242,7 +242,7 @@ def orthogonalise(task: Task, n_active: int) -> tuple[int, float]:
     return rank, mass
 
 
-@compiled
+@compiled_apart
 def back_substitute(task: Task, rank: int) -> None:
     """Solve with the unit upper triangle, in place, for the direction of the first independent rows."""
     rows, factor, places = task.rows, task.factor, task.places
@@ -253,7 +253,7 @@ def back_substitute(task: Task, rank: int) -> None:
             rows[DIRECTION, j] -= factor[k, i] * rows[DIRECTION, i]
 
 
-@compiled
+@compiled_apart
 def newton_direction(task: Task, n_active: int, rank: int, excess: float) -> None:
     """The step of the multipliers that undoes the residuals (and an excess of the sum), to first order."""
     rows, factor, places = task.rows, task.factor, task.places
@@ -269,7 +269,7 @@ def newton_direction(task: Task, n_active: int, rank: int, excess: float) -> Non
     back_substitute(task, rank)
 
 
-@compiled
+@compiled_apart
 def exchange_direction(task: Task, n_active: int, entering: int) -> None:
     """The direction that raises (or lowers) a dependent multiplier and leaves the strategy where it is."""
     rows, factor, places = task.rows, task.factor, task.places
@@ -285,7 +285,7 @@ def exchange_direction(task: Task, n_active: int, entering: int) -> None:
     rows[DIRECTION, entering] = sign
 
 
-@compiled
+@compiled_apart
 def move_of_scores(task: Task, n_active: int) -> float:
     """Fill SHIFT with what the direction does to the scores; return what it does, to first order, to the level."""
     lower, arms, rows, places = task.lower, task.arms, task.rows, task.places
@@ -300,7 +300,7 @@ def move_of_scores(task: Task, n_active: int) -> float:
     return level_step
 
 
-@compiled
+@compiled_apart
 def set_scores(task: Task, length: float, n_active: int) -> None:
     """Scores at ``multipliers + length * direction``."""
     lower, multipliers, arms = task.lower, task.multipliers, task.arms
@@ -314,7 +314,7 @@ def set_scores(task: Task, length: float, n_active: int) -> None:
             arms[SCORES, a] += multiplier * lower[i, a]
 
 
-@compiled
+@compiled_apart
 def search(
     task: Task,
     level: float,
@@ -352,7 +352,7 @@ def search(
     return length, level, worst
 
 
-@compiled
+@compiled_apart
 def longest_step(
     task: Task, level: float, level_step: float, exchange: bool, n_active: int
 ) -> tuple[float, float, int, int]:
@@ -388,7 +388,7 @@ def longest_step(
     return trial, limit, leaving, arriving
 
 
-@compiled
+@compiled_apart
 def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
     """Tell whether rounding, of the scores and of the residuals, can have caused what is left of the residuals."""
     lower, multipliers, arms = task.lower, task.multipliers, task.arms
@@ -412,7 +412,7 @@ def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
     return True
 
 
-@compiled
+@compiled_apart
 def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
     """Undo what rounding of the scores has left of the residuals, if it is too much, in the strategy itself."""
     floor, strategy, multipliers, arms = task.floor, task.strategy, task.multipliers, task.arms
@@ -434,7 +434,7 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
         active_gaps(task, n_active)
 
 
-@compiled
+@compiled_apart
 def worst_independent(task: Task, rank: int) -> float:
     """The largest residual of the independent rows, relative to its terms."""
     worst = 0.0
@@ -444,7 +444,7 @@ def worst_independent(task: Task, rank: int) -> float:
     return worst
 
 
-@compiled
+@compiled_apart
 def first_unmet(task: Task, n_active: int) -> int:
     """The first dependent active constraint that is violated, or has a multiplier without being tight; or -1."""
     multipliers, rows, places = task.multipliers, task.rows, task.places
@@ -457,7 +457,7 @@ def first_unmet(task: Task, n_active: int) -> int:
     return -1
 
 
-@compiled
+@compiled_apart
 def certifies_empty(task: Task, n_active: int) -> bool:
     """Tell whether no strategy meets the sum of the active constraints weighted by their multipliers (Farkas)."""
     lower, limits, floor, multipliers = task.lower, task.limits, task.floor, task.multipliers

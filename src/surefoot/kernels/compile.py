@@ -24,6 +24,11 @@ def compiled(function: F) -> F:
     return _shared(njit(**OPTIONS), function)
 
 
+def compiled_apart(function: F) -> F:
+    """Compile a kernel that is too large to be merged into its callers."""
+    return _shared(njit(**{**OPTIONS, "forceinline": False}), function)
+
+
 def compiled_sum(function: F) -> F:
     """Compile a sum, whose terms may be added in any order, and so vectorised. Nothing else may be reordered."""
     return _shared(njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"}), function)
