@@ -13,7 +13,9 @@ from scipy.optimize import linprog
 
 import surefoot as sf
 from surefoot.policies.mirror import MirrorDescent
+from surefoot.policies.solb import weight_needed
 from surefoot.problem import Floats
+from tests.policies.radius import shrink_radius
 
 COSTS = np.array([[0.1, 0.3, 0.5, 0.7, 0.9], [0.6, 0.5, 0.2, 0.3, 0.1]])
 THRESHOLDS = [0.45, 0.5]
@@ -47,7 +49,6 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
     history = []
     for t in range(n_rounds):
         losses = (rng.random(5) < (means if t < n_rounds // 2 else means[::-1])) * 1.0
-        costs = (rng.random(2) < 0.5) * 1.0
         decision = policy.ask()
         costs = (rng.random(2) < COSTS[:, decision.arm]) * 1.0
         before = (policy.proposal, policy.strategy, policy.safe_weight, policy.learning_rates)
@@ -71,9 +72,7 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
 def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> MirrorDescent:
     """A policy that moves: a practical rate, and a radius that bites (safety in truth is not the point here)."""
     policy: MirrorDescent = cls(problem_of(), seed, learning_rate=rate)
-    known = policy._state.known
-    policy._state = policy._state._replace(known=known._replace(scale=known.scale * shrink))
-    policy._leaves = tuple(leaf * shrink if leaf is known.scale else leaf for leaf in policy._leaves)
+    shrink_radius(policy, shrink)
     return policy
 
 
@@ -187,9 +186,6 @@ def test_d4_weight_with_one_constraint_far_below_its_safe_cost() -> None:
     policy = sf.SOLB(problem, 0, learning_rate=0.1)
     for arm in (0, 1):
         policy._state.known.upper[:, arm] = [0.9, 0.1]
-    policy._state.known.scale  # noqa: B018
-    from surefoot.policies.solb import weight_needed
-
     assert weight_needed(policy._state) == pytest.approx(0.4 / 0.7)
     assert literal_weight(np.array([0.9, 0.1]), problem) > 1
 
@@ -214,8 +210,7 @@ def test_empty_sets_scatter_the_proposal_and_play_safe(cls: Any) -> None:
     """With a radius near 0 and costs above every threshold no strategy looks safe."""
     problem = sf.Problem(3, [0.2], 1000, 0.1, sf.SafeStrategy([0, 0, 1], [0.1]))
     policy: MirrorDescent = cls(problem, 4, learning_rate=0.1)
-    known = policy._state.known
-    policy._leaves = tuple(1e-9 if leaf is known.scale else leaf for leaf in policy._leaves)
+    shrink_radius(policy, 1e-10)
     for arm in range(3):
         policy.tell(sf.Decision(arm, 0.5), 0.5, [1.0])
     assert policy.empty_rounds == 1  # only when the last arm, too, was seen to be costly

@@ -5,9 +5,10 @@ import pytest
 
 import surefoot as sf
 from surefoot.policies.mirror import MirrorDescent
+from tests.policies.radius import shrink_radius
 from tests.reference.algorithms import Colb, Solb
 
-# (K, T, thresholds, safe strategy, its costs, learning rate); costs around the thresholds, so that sets are tight
+# (K, T, thresholds, safe strategy, its costs, learning rate)
 CASES = {
     "no constraint": (4, 80, [], [1, 0, 0, 0], [], 0.3),
     "one constraint": (4, 120, [0.5], [0, 0, 0, 1], [0.2], 0.2),
@@ -15,21 +16,27 @@ CASES = {
     "arms as many as rounds": (6, 6, [0.4], [0, 0, 0, 0, 0, 1], [0.1], 0.5),
     "a threshold of 1": (3, 60, [1.0, 0.3], [1, 0, 0], [0.5, 0.1], 0.2),
     "a threshold of 0": (3, 60, [0.0], None, None, 0.2),
+    "nothing is safe": (3, 60, [0.3], [0, 0, 1], [0.1], 0.2),
 }
+TIGHT = {"one constraint", "two constraints", "a threshold of 0"}  # here constraints become active ...
+EMPTY = {"nothing is safe"}  # ... and here sets become empty, once the radius is small
 
 
-def feedback(n_arms: int, n_constraints: int, horizon: int, seed: int) -> list[tuple[int, float, list[float]]]:
-    """Arms, losses and costs; one arm is played a lot, so that its radius shrinks, and one is never safe."""
+def feedback(
+    n_arms: int, n_constraints: int, horizon: int, seed: int, least_cost: float
+) -> list[tuple[int, float, list[float]]]:
+    """Arms, losses and costs. The better an arm, the costlier: mirror descent is driven into the constraints."""
     rng = np.random.default_rng(seed)
     means = np.linspace(0.05, 0.95, n_arms)
     rounds = []
     for _ in range(horizon):
-        arm = int(rng.choice([0, n_arms - 1, rng.integers(n_arms)]))
-        rounds.append((arm, float(rng.random() < means[arm]), [float(rng.random() < means[arm])] * n_constraints))
+        arm = int(rng.integers(n_arms))
+        costs = [float(rng.random() < max(least_cost, np.roll(means[::-1], i)[arm])) for i in range(n_constraints)]
+        rounds.append((arm, float(rng.random() < means[arm]), costs))
     return rounds
 
 
-@pytest.mark.parametrize("shrink", [1.0, 0.02], ids=["paper radius", "radius shrunk until the set is tight"])
+@pytest.mark.parametrize("shrink", [1.0, 0.002], ids=["paper radius", "radius shrunk until sets are tight"])
 @pytest.mark.parametrize("hard", [False, True], ids=["colb", "solb"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:the margin")
@@ -37,13 +44,11 @@ def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> Non
     n_arms, horizon, alpha, safe, theta, eta = CASES[name]
     if hard and safe is None:
         pytest.skip("no strategy is strictly safe under a threshold of 0")
-    # delta enters through ln(T K m / delta) alone: a delta near 1 and beyond what a Problem takes shrinks the radius
     problem = sf.Problem(n_arms, alpha, horizon, 0.1, sf.SafeStrategy(safe, theta) if hard else None)
     policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, seed=1, learning_rate=eta)
-    known = policy._state.known
-    policy._state = policy._state._replace(known=known._replace(scale=known.scale * shrink))
-    policy._leaves = tuple(leaf * shrink if leaf is known.scale else leaf for leaf in policy._leaves)
-    delta = horizon * n_arms * len(alpha) / np.exp(known.scale * shrink / 4) if alpha else 0.1
+    scale = shrink_radius(policy, shrink)
+    # the twin knows the radius as 4 ln(T K m / delta): a delta that no Problem would take shrinks it
+    delta = horizon * n_arms * len(alpha) / np.exp(scale / 4) if alpha else 0.1
 
     twin_rng = np.random.Generator(np.random.PCG64(1))
 
@@ -53,8 +58,8 @@ def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> Non
 
     arguments = (n_arms, horizon, alpha, delta, eta, scatter)
     twin = Solb(*arguments, safe, theta) if hard else Colb(*arguments)  # type: ignore[arg-type]
-    increases = 0
-    for arm, loss, costs in feedback(n_arms, len(alpha), horizon, seed=len(name)):
+    active = increases = 0
+    for arm, loss, costs in feedback(n_arms, len(alpha), horizon, len(name), 0.8 if name in EMPTY else 0.0):
         propensity = float(policy.strategy[arm])
         if propensity < 1e-12:
             continue
@@ -68,4 +73,9 @@ def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> Non
         assert policy.learning_rates == pytest.approx(twin.eta, rel=1e-12)
         assert policy.inverse_caps == pytest.approx(twin.h, rel=1e-4)
         increases = int((policy.learning_rates > eta).sum())
-    assert increases > 0 or n_arms == horizon  # the branch that raises rates was taken
+        active += bool((policy._state.learner.multipliers > 0).any())
+    # the branches were taken
+    assert increases > 0 or n_arms == horizon or name in EMPTY
+    if shrink < 1:
+        assert active >= 5 or name not in TIGHT
+        assert policy.empty_rounds >= 5 or name not in EMPTY
