@@ -7,14 +7,20 @@ from surefoot.problem import Decision, EmptySafeSet, Infeasible, Problem, SafeSt
 
 if TYPE_CHECKING:
     from surefoot.analysis.optimum import Benchmark, offline_optimum, safest_strategy
-    from surefoot.policies import COLB, SOLB, Policy
+    from surefoot.environments import costs, losses, scenarios
+    from surefoot.environments.scenario import Scenario
+    from surefoot.environments.scenarios import Table
+    from surefoot.policies import COLB, SOLB, LogBarrier, Policy
     from surefoot.policies.projection import Projection, project
+    from surefoot.simulation.run import Run
+    from surefoot.simulation.simulate import simulate
 
 __version__ = "0.1.0"
 
 # What needs compiled code or a solver is imported when it is first used: `import surefoot` stays fast.
 _LAZY = {
     "COLB": "surefoot.policies",
+    "LogBarrier": "surefoot.policies",
     "Policy": "surefoot.policies",
     "SOLB": "surefoot.policies",
     "Projection": "surefoot.policies.projection",
@@ -22,6 +28,13 @@ _LAZY = {
     "Benchmark": "surefoot.analysis.optimum",
     "offline_optimum": "surefoot.analysis.optimum",
     "safest_strategy": "surefoot.analysis.optimum",
+    "costs": "surefoot.environments",
+    "losses": "surefoot.environments",
+    "scenarios": "surefoot.environments",
+    "Scenario": "surefoot.environments.scenario",
+    "Table": "surefoot.environments.scenarios",
+    "Run": "surefoot.simulation.run",
+    "simulate": "surefoot.simulation.simulate",
 }
 
 __all__ = [
@@ -31,20 +44,29 @@ __all__ = [
     "Decision",
     "EmptySafeSet",
     "Infeasible",
+    "LogBarrier",
     "Policy",
     "Problem",
     "Projection",
+    "Run",
     "SafeStrategy",
+    "Scenario",
+    "Table",
+    "costs",
+    "losses",
     "offline_optimum",
     "project",
     "safest_strategy",
+    "scenarios",
+    "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
+    home = import_module(_LAZY[name])
+    value = getattr(home, name, None) or import_module(f"{_LAZY[name]}.{name}")
     globals()[name] = value
     return value
 

@@ -29,6 +29,11 @@ def compiled_apart(function: F) -> F:
     return _shared(njit(**{**OPTIONS, "forceinline": False}), function)
 
 
+def merged(function: F) -> F:
+    """Compile a kernel as part of each of its callers and never on its own: no second round of optimisation."""
+    return _shared(njit(**{**OPTIONS, "inline": "always"}), function)
+
+
 def compiled_sum(function: F) -> F:
     """Compile a sum, whose terms may be added in any order, and so vectorised. Nothing else may be reordered."""
     return _shared(njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"}), function)

@@ -1,10 +1,10 @@
 """Mirror descent with the log-barrier and increasing learning rates, on the truncated safe set (Section 3.2)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled
+from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs
 from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
 from surefoot.kernels.projection import project
@@ -37,7 +37,7 @@ def new_learner(n_arms: int, limits: Floats, learning_rate: float, floor: float,
     )
 
 
-@compiled
+@merged
 def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> int:
     """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go."""
     scores = learner.work.arms
@@ -84,3 +84,14 @@ def draw(strategy: Floats, uniform: float) -> int:
             if uniform < 0.0:
                 return a
     return last
+
+
+@compiled
+def enter(t: int, strategy: Floats, generator: Any, costs: Floats, strategies: Floats, observed: Floats) -> int:
+    """Begin a round of a block: note the strategy, draw an arm and copy the costs it will show."""
+    for a in range(strategy.size):
+        strategies[t, a] = strategy[a]
+    arm = draw(strategy, generator.random())
+    for i in range(observed.size):
+        observed[i] = costs[t, i, arm]
+    return arm

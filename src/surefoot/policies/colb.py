@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled
+from surefoot.kernels.compile import compiled, compiled_apart, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.learner import Learner, descend
+from surefoot.kernels.learner import Learner, descend, enter
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -21,7 +21,7 @@ class State(NamedTuple):
     empty_rounds: Floats  # (1,)
 
 
-@compiled
+@merged
 def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Lines 6 to 18 of Algorithm 1; EMPTY calls for line 20."""
     observe(state.known, arm, costs)  # line 6
@@ -40,6 +40,25 @@ def learn(
     work = Workspace(arms, rows, factor, places)
     learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
     return update(State(learner, Costs(counts, means, lower, upper, scale), empty_rounds), arm, propensity, loss, costs)
+
+
+@compiled_apart
+def play(
+    state: State,
+    generator: Any,
+    losses: Floats,
+    costs: Floats,
+    strategies: Floats,
+    safe_weights: Floats,
+    observed: Floats,
+) -> int:
+    """Live through a block of rounds, up to the first after which the safe set is empty."""
+    for t in range(len(losses)):
+        arm = enter(t, state.learner.proposal, generator, costs, strategies, observed)
+        safe_weights[t] = 0.0
+        if update(state, arm, state.learner.proposal[arm], losses[t, arm], observed) == EMPTY:
+            return -(t + 1)
+    return len(losses)
 
 
 class COLB(MirrorDescent):
@@ -88,6 +107,7 @@ class COLB(MirrorDescent):
     """
 
     kind: ClassVar[str] = "soft"
+    _block = staticmethod(play)
 
     def _start(self) -> State:
         return State(self._new_learner(), self._new_costs(), np.zeros(1))
@@ -100,8 +120,3 @@ class COLB(MirrorDescent):
     def _playing(self) -> Floats:
         playing: Floats = self._state.learner.proposal
         return playing
-
-    @property
-    def safe_weight(self) -> float:
-        """The weight of a safe strategy: COLB never mixes one in."""
-        return 0.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +21,9 @@ class MirrorDescent(Policy):
 
     The state of a subclass starts with the fields ``learner, known, empty_rounds``.
     """
+
+    _block: ClassVar[Callable[..., int]]
+    """The compiled loop over rounds: how many it has lived through, negative if the last left an empty safe set."""
 
     def __init__(
         self,
@@ -42,7 +47,12 @@ class MirrorDescent(Policy):
     def _new_learner(self, margin: float = 1.0) -> Learner:
         problem, options = self.problem, self._options
         rate = resolve_rate(options["learning_rate"], problem, options["benchmark_loss"], margin)
-        return new_learner(problem.n_arms, problem.limits, rate, problem.floor, problem.growth)
+        return new_learner(problem.n_arms, self._limits, rate, problem.floor, problem.growth)
+
+    @property
+    def _limits(self) -> Floats:
+        """The thresholds of the truncated safe set."""
+        return self.problem.limits
 
     def _new_costs(self) -> Costs:
         problem = self.problem
@@ -59,6 +69,15 @@ class MirrorDescent(Policy):
             raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
         for arm in np.flatnonzero(known.counts):
             bound(known, int(arm))
+
+    def _play(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        lived, observed = 0, np.zeros(self._state.known.means.shape[0])
+        while lived < len(losses):
+            rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
+            rounds = self._block(self._state, self._rng, *rest, observed)
+            lived += abs(rounds)
+            if rounds < 0:
+                self._scatter()
 
     def _scatter(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled
+from surefoot.kernels.compile import compiled, compiled_apart, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.learner import Learner, descend
+from surefoot.kernels.learner import Learner, descend, enter
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -26,7 +26,7 @@ class State(NamedTuple):
     thresholds: Floats  # (m,) alpha
 
 
-@compiled
+@merged
 def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Lines 8 to 27 of Algorithm 2, less line 24, which EMPTY calls for."""
     observe(state.known, arm, costs)  # line 8
@@ -73,6 +73,25 @@ def learn(
     known = Costs(counts, means, lower, upper, scale)
     state = State(learner, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, thresholds)
     return update(state, arm, propensity, loss, costs)
+
+
+@compiled_apart
+def play(
+    state: State,
+    generator: Any,
+    losses: Floats,
+    costs: Floats,
+    strategies: Floats,
+    safe_weights: Floats,
+    observed: Floats,
+) -> int:
+    """Live through a block of rounds, up to the first after which the safe set is empty."""
+    for t in range(len(losses)):
+        arm = enter(t, state.strategy, generator, costs, strategies, observed)
+        safe_weights[t] = state.safe_weight[0]
+        if update(state, arm, state.strategy[arm], losses[t, arm], observed) == EMPTY:
+            return -(t + 1)
+    return len(losses)
 
 
 class SOLB(MirrorDescent):
@@ -126,6 +145,7 @@ class SOLB(MirrorDescent):
     """
 
     kind: ClassVar[str] = "hard"
+    _block = staticmethod(play)
 
     def _start(self) -> State:
         safe, thresholds = self.problem.safe, self.problem.thresholds

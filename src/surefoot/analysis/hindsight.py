@@ -1,0 +1,87 @@
+"""The best strategy in hindsight, over and over for the same costs: all vertices of the safe set, found once.
+
+The offline optimum is a linear program in which only the losses change from one checkpoint to the next. Where the safe
+set has few enough vertices they are listed, and the optimum is the best of the list; else HiGHS solves each program.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from surefoot.analysis.optimum import Benchmark, offline_optimum
+from surefoot.kernels.ledger import best_vertex
+from surefoot.problem import Floats
+
+MOST_NUMBERS = 2_000_000
+"""Bases times arms up to which vertices are listed."""
+TIED = 1e-12
+"""Relative difference in loss up to which two vertices are equally good."""
+
+
+class Hindsight:
+    """The offline optimum of given costs and thresholds, for any losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hindsight = Hindsight(np.array([[0.9, 0.5, 0.1]]), np.array([0.6]))
+    >>> hindsight.best(np.array([10.0, 20.0, 60.0]), np.zeros((3, 3))).strategy
+    array([0.25, 0.75, 0.  ])
+    """
+
+    def __init__(self, mean_costs: Floats, thresholds: Floats) -> None:
+        self.mean_costs, self.thresholds = mean_costs, thresholds
+
+    @cached_property
+    def vertices(self) -> Floats | None:
+        """The vertices of the safe set, one a row; None if there are too many to list, or the set is too thin."""
+        listed = vertices(self.mean_costs, self.thresholds)
+        return listed if listed is not None and len(listed) else None
+
+    def best(self, total_losses: Floats, squares: Floats) -> Benchmark:
+        """The best strategy for these losses; of equally good ones that with the least safety complexity.
+
+        `squares` is as in `WorldSums`.
+        """
+        if self.vertices is None:
+            return offline_optimum(total_losses, self.mean_costs, self.thresholds)
+        tolerance = TIED * float(np.abs(total_losses).max())
+        strategy = self.vertices[best_vertex(self.vertices, total_losses, squares, tolerance)]
+        return Benchmark(strategy, float(strategy @ total_losses))
+
+
+def vertices(mean_costs: Floats, thresholds: Floats) -> Floats | None:
+    """The vertices of {x >= 0, sum x = 1, mean_costs @ x <= thresholds}; None if there are too many bases to try.
+
+    A vertex has a basis: as many of the arms and of the slacks as there are equations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vertices(np.array([[0.9, 0.1]]), np.array([0.5]))
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
+    n_constraints, n_arms = mean_costs.shape
+    if math.comb(n_arms + n_constraints, n_constraints + 1) * n_arms > MOST_NUMBERS:
+        return None
+    equations = np.zeros((n_constraints + 1, n_arms + n_constraints))
+    equations[0, :n_arms] = 1.0
+    equations[1:, :n_arms] = mean_costs
+    equations[1:, n_arms:] = np.eye(n_constraints)
+    wanted = np.append(1.0, thresholds)
+    bases = np.array(list(combinations(range(n_arms + n_constraints), n_constraints + 1)))
+    systems = equations[:, bases].transpose(1, 0, 2)
+    regular = np.abs(np.linalg.det(systems)) > 1e-12
+    bases, systems = bases[regular], systems[regular]
+    parts = np.linalg.solve(systems, np.broadcast_to(wanted, (len(bases), wanted.size))[..., None])[..., 0]
+    inside = (parts >= -1e-12).all(axis=1)
+    found = np.zeros((inside.sum(), n_arms + n_constraints))
+    np.put_along_axis(found, bases[inside], np.maximum(parts[inside], 0.0), axis=1)
+    found = found[:, :n_arms] / found[:, :n_arms].sum(axis=1, keepdims=True)
+    _, first = np.unique(found.round(12), axis=0, return_index=True)
+    return np.asarray(found[first])

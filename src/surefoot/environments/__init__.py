@@ -1,0 +1,1 @@
+"""What the world does: losses, costs, and scenarios made of them."""

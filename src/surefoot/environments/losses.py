@@ -1,0 +1,247 @@
+"""Losses, oblivious and adaptive.
+
+An oblivious model fills a block of rounds at a time; an adversary answers round by round to what it has seen.
+
+To write one, inherit from `Losses` and write `fill`, or from `Adversary` and write `respond`. Whatever is random comes
+from the generator that is passed in, drawn round by round, so that it does not matter where blocks are cut.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefoot.environments.model import Model
+from surefoot.environments.tables import rank, read_array
+from surefoot.problem import Floats, frozen, number, numbers
+
+__all__ = [
+    "Adversary", "Bernoulli", "Drifting", "Fixed", "Losses", "OfSuccess", "PunishProposal", "RaiseMostPlayed", "Seen",
+    "Switching",
+]  # fmt: skip
+
+
+class Losses(Model, ABC):
+    """Losses that do not react to what is played."""
+
+    @property
+    @abstractmethod
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    @abstractmethod
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        """Write the losses of the rounds from `first` on (the first of all is 0) into `out`, one row a round.
+
+        `costs` are the costs of the same rounds, (rounds, constraints, arms), for losses that go with them.
+        """
+
+
+class Seen(NamedTuple):
+    """What an adversary knows before a round: all that follows from the rounds before."""
+
+    round: int  # how many rounds there have been
+    horizon: int
+    strategy: Floats  # (K,) the probabilities of this round's draw: the history determines them
+    counts: Floats  # (K,) how often each arm was played
+
+
+class Adversary(Model, ABC):
+    """Losses that react to the rounds before."""
+
+    @property
+    @abstractmethod
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    @abstractmethod
+    def respond(self, out: Floats, seen: Seen, rng: np.random.Generator) -> None:
+        """Write the losses of the coming round into `out`."""
+
+
+class Bernoulli(Losses):
+    """Independent coin flips: loss 1 with probability `means`, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np, surefoot as sf
+    >>> model, out = sf.losses.Bernoulli([0.1, 0.5, 0.9]), np.empty((4, 3))
+    >>> model.fill(out, 0, 4, np.random.default_rng(1), np.empty((4, 0, 3)))
+    >>> out
+    array([[0., 0., 1.],
+           [0., 1., 1.],
+           [0., 1., 1.],
+           [1., 0., 1.]])
+    """
+
+    def __init__(self, means: ArrayLike) -> None:
+        self.means = frozen(numbers("means", means, None))
+
+    @property
+    def n_arms(self) -> int:
+        return self.means.size
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        rng.random(out=out)
+        np.less(out, self.means, out=out)
+
+
+class Switching(Losses):
+    """Coin flips whose means change at once.
+
+    Row i of `means` holds until `at[i]` rounds have passed, the last row for good.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> sf.losses.Switching([[0.1, 0.9], [0.9, 0.1]], at=[500]).n_arms
+    2
+    """
+
+    def __init__(self, means: ArrayLike, at: int | Sequence[int]) -> None:
+        rounds = [number("at", round_) for round_ in (at if isinstance(at, Sequence | np.ndarray) else [at])]
+        if sorted(set(rounds)) != rounds:
+            raise ValueError(f"at must be increasing, got {rounds}")
+        self.means = frozen(numbers("means", means, None, None))
+        self.at = tuple(map(int, rounds))
+        if len(self.means) != len(rounds) + 1:
+            raise ValueError(f"means must have {len(rounds) + 1} rows, one more than at, got {len(self.means)}")
+
+    @property
+    def n_arms(self) -> int:
+        return int(self.means.shape[1])
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        rng.random(out=out)
+        phases = np.searchsorted(self.at, np.arange(first, first + len(out)), side="right")
+        np.less(out, self.means[phases], out=out)
+
+
+class Drifting(Losses):
+    """Coin flips whose means move in a straight line, from `start` in the first round to `end` in the last.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> sf.losses.Drifting([0.1, 0.9], [0.9, 0.1]).n_arms
+    2
+    """
+
+    def __init__(self, start: ArrayLike, end: ArrayLike) -> None:
+        self.start = frozen(numbers("start", start, None))
+        self.end = frozen(numbers("end", end, self.start.size))
+
+    @property
+    def n_arms(self) -> int:
+        return self.start.size
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        rng.random(out=out)
+        passed = np.arange(first, first + len(out))[:, None] / (horizon - 1)
+        np.less(out, (1 - passed) * self.start + passed * self.end, out=out)
+
+
+class Fixed(Losses):
+    """Losses that are given: one row a round, or one row for all rounds; or the name of a file that holds them.
+
+    A file is a NumPy array (``.npy``, read piece by piece, however large) or a table (``.csv``, ``.parquet``) with one
+    column an arm and one row a round.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> sf.losses.Fixed([[0.0, 1.0], [0.5, 0.25]]).n_rounds
+    2
+    """
+
+    def __init__(self, array: ArrayLike | str | Path) -> None:
+        if isinstance(array, str | Path):
+            self.array = read_array("losses", array, 2)
+        else:
+            self.array = frozen(numbers("losses", array, *[None] * (1 if rank(array) == 1 else 2)))
+        self.n_rounds = len(self.array) if self.array.ndim == 2 else None
+
+    @property
+    def n_arms(self) -> int:
+        return int(self.array.shape[-1])
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        out[...] = self.array if self.array.ndim == 1 else self.array[first : first + len(out)]
+
+
+class OfSuccess(Losses):
+    """Losses that go with a cost: 1 when it is 1 (a failure), and 1 - value of the arm when it is 0 (a success).
+
+    Examples
+    --------
+    >>> import numpy as np, surefoot as sf
+    >>> model, out = sf.losses.OfSuccess([0.25, 0.75]), np.empty((2, 2))
+    >>> model.fill(out, 0, 2, np.random.default_rng(1), np.array([[[0.0, 0.0]], [[1.0, 0.0]]]))
+    >>> out
+    array([[0.75, 0.25],
+           [1.  , 0.25]])
+    """
+
+    def __init__(self, values: ArrayLike, constraint: int = 0) -> None:
+        self.values = frozen(numbers("values", values, None))
+        self.constraint = int(number("constraint", constraint))
+
+    @property
+    def n_arms(self) -> int:
+        return self.values.size
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        out[...] = 1.0 - self.values * (1.0 - costs[:, self.constraint])
+
+
+class RaiseMostPlayed(Adversary):
+    """An adversary that raises the loss of the arm played most so far.
+
+    Coin flips with mean ``(1 - strength) means``, and ``strength`` more for that arm (the first of several).
+
+    Examples
+    --------
+    >>> import numpy as np, surefoot as sf
+    >>> seen, out = sf.losses.Seen(9, 100, np.array([0.5, 0.5]), np.array([7.0, 2.0])), np.empty(2)
+    >>> sf.losses.RaiseMostPlayed([0.0, 0.0], strength=1.0).respond(out, seen, np.random.default_rng(1))
+    >>> out
+    array([1., 0.])
+    """
+
+    def __init__(self, means: ArrayLike, strength: float = 0.5) -> None:
+        self.means = frozen(numbers("means", means, None))
+        self.strength = float(number("strength", strength))
+
+    @property
+    def n_arms(self) -> int:
+        return self.means.size
+
+    def target(self, seen: Seen) -> int:
+        """The arm whose loss is raised."""
+        return int(seen.counts.argmax())
+
+    def respond(self, out: Floats, seen: Seen, rng: np.random.Generator) -> None:
+        raised = (1.0 - self.strength) * self.means
+        raised[self.target(seen)] += self.strength
+        np.less(rng.random(out.size), raised, out=out)
+
+
+class PunishProposal(RaiseMostPlayed):
+    """An adversary that punishes the current proposal: it raises the loss of the arm most likely to be drawn next.
+
+    Examples
+    --------
+    >>> import numpy as np, surefoot as sf
+    >>> seen, out = sf.losses.Seen(9, 100, np.array([0.4, 0.6]), np.array([7.0, 2.0])), np.empty(2)
+    >>> sf.losses.PunishProposal([0.0, 0.0], strength=1.0).respond(out, seen, np.random.default_rng(1))
+    >>> out
+    array([0., 1.])
+    """
+
+    def target(self, seen: Seen) -> int:
+        return int(seen.strategy.argmax())

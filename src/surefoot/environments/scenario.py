@@ -1,0 +1,125 @@
+"""A scenario: what is to be solved, and the world it is to be solved in."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefoot.environments.costs import Bernoulli, Costs
+from surefoot.environments.losses import Adversary, Losses, OfSuccess
+from surefoot.problem import Floats, Problem, shown
+
+WANTED = {"problem": "a Problem", "losses": "a model of losses", "costs": "a model of costs"}
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A problem, its losses and its costs, under a name.
+
+    Parameters
+    ----------
+    id
+        Its name; by custom it ends with a version, as in ``"mine-v1"``, which changes when the scenario does.
+    problem
+        What is to be solved.
+    losses
+        A model from `surefoot.losses`, or one of your own.
+    costs
+        A model from `surefoot.costs`, or one of your own; None when there are no constraints.
+    about
+        A sentence or two for those who read the report.
+    arms
+        Names of the arms; numbers, if there are none.
+    guardrails
+        Names of the constraints.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> problem = sf.Problem(n_arms=2, thresholds=[0.5], horizon=100)
+    >>> scenario = sf.Scenario("mine-v1", problem, sf.losses.Bernoulli([0.2, 0.6]), sf.costs.Beta([[0.9, 0.1]], 20))
+    >>> scenario.mean_costs
+    array([[0.9, 0.1]])
+    """
+
+    id: str
+    problem: Problem
+    losses: Losses | Adversary
+    costs: Costs = None  # type: ignore[assignment]  # None is replaced
+    about: str = ""
+    arms: tuple[str, ...] = ()
+    guardrails: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not is_name(self.id):
+            raise ValueError(f"id must be a name, got {shown(self.id)}")
+        if self.costs is None and isinstance(self.problem, Problem):
+            object.__setattr__(self, "costs", Bernoulli(np.zeros((0, self.problem.n_arms))))
+        parts = ((self.problem, Problem), (self.losses, Losses | Adversary), (self.costs, Costs))
+        for name, (part, kind) in zip(("problem", "losses", "costs"), parts, strict=True):
+            if not isinstance(part, kind):
+                raise ValueError(f"{name} must be {WANTED[name]}, got {shown(part)}")
+        self._check_sizes()
+        self._check_promise()
+
+    def _check_sizes(self) -> None:
+        n_arms, n_constraints, horizon = self.problem.n_arms, self.problem.n_constraints, self.problem.horizon
+        if self.losses.n_arms != n_arms:
+            raise ValueError(f"losses must be for n_arms = {n_arms} arms, got {self.losses.n_arms}")
+        if self.mean_costs.shape != (n_constraints, n_arms):
+            raise ValueError(
+                f"costs must have means of shape ({n_constraints}, {n_arms}), a row per threshold and a column per "
+                f"arm, got {self.mean_costs.shape}"
+            )
+        for name, model in (("losses", self.losses), ("costs", self.costs)):
+            if model.n_rounds is not None and model.n_rounds < horizon:
+                raise ValueError(f"{name} must have at least horizon = {horizon} rounds, got {model.n_rounds}")
+        if isinstance(self.losses, OfSuccess) and self.losses.constraint >= n_constraints:
+            raise ValueError(f"constraint must be below {n_constraints}, got {self.losses.constraint}")
+        for name, names, length in (("arms", self.arms, n_arms), ("guardrails", self.guardrails, n_constraints)):
+            object.__setattr__(self, name, tuple(map(str, names)) or tuple(f"{name[:-1]} {i}" for i in range(length)))
+            if len(getattr(self, name)) != length:
+                raise ValueError(f"{name} must be {length} names, got {len(names)}")
+
+    def _check_promise(self) -> None:
+        safe = self.problem.safe
+        if safe is None:
+            return
+        for i, (told, true) in enumerate(zip(safe.costs, self.mean_costs @ safe.strategy, strict=True)):
+            if told < true - 1e-9:
+                warnings.warn(
+                    f"safe.costs[{i}] = {told:g} is below the true cost {true:g} of the safe strategy in scenario "
+                    f"{self.id}: no policy can keep its promise on what is not true",
+                    stacklevel=4,
+                )
+
+    @property
+    def mean_costs(self) -> Floats:
+        """The expected cost of each arm under each constraint, (m, K)."""
+        return self.costs.means
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the losses react to what is played."""
+        return isinstance(self.losses, Adversary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as JSON-able data, for provenance."""
+        return {
+            "id": self.id,
+            "problem": self.problem.to_dict(),
+            "losses": self.losses.to_dict(),
+            "costs": self.costs.to_dict(),
+            "mean_costs": self.mean_costs.tolist(),
+            "about": self.about,
+            "arms": list(self.arms),
+            "guardrails": list(self.guardrails),
+        }
+
+
+def is_name(value: object) -> bool:
+    """Tell a text that can stand in a line."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()

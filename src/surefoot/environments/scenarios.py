@@ -1,0 +1,274 @@
+"""The built-in scenarios. Each is a function of its horizon and a few parameters; `make` builds one by its id.
+
+A change of behaviour is a new id.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefoot.environments.costs import Bernoulli as CoinCosts
+from surefoot.environments.costs import Beta
+from surefoot.environments.losses import Bernoulli, Drifting, OfSuccess, PunishProposal, RaiseMostPlayed, Switching
+from surefoot.environments.lower_bound import lower_bound
+from surefoot.environments.scenario import Scenario
+from surefoot.environments.tables import cost_means, read_columns
+from surefoot.problem import Floats, Problem, SafeStrategy, choice, numbers, shown
+
+__all__ = ["SCENARIOS", "Table", "make", "parameters"]
+
+# Five arms, one guardrail: the cheaper in loss, the dearer in cost. The best safe strategy mixes two arms.
+MEANS = np.array([0.8, 0.5, 0.6, 0.2, 0.1])
+COSTS = np.array([[0.2, 0.3, 0.5, 0.7, 0.9]])
+
+
+def five_arms(horizon: int, delta: float) -> Problem:
+    """The problem of the plain scenarios: arm 0 is known to be safe, by 0.3."""
+    return Problem(5, [0.5], horizon, delta, SafeStrategy(np.eye(5)[0], [0.2]))
+
+
+def stochastic(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """Losses and costs are coin flips that never change; the best safe strategy mixes two arms."""
+    return Scenario("stochastic-v1", five_arms(horizon, delta), Bernoulli(MEANS), CoinCosts(COSTS))
+
+
+def switching(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """The losses of the arms change places twice, after a third and two thirds of the rounds."""
+    means = [MEANS, MEANS[[0, 3, 2, 1, 4]], MEANS[[0, 2, 3, 4, 1]]]
+    at = [horizon // 3, 2 * horizon // 3]
+    return Scenario("switching-v1", five_arms(horizon, delta), Switching(means, at), CoinCosts(COSTS))
+
+
+def drifting(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """Good arms slowly turn bad, and bad ones good."""
+    losses = Drifting(MEANS, MEANS[[0, 3, 1, 4, 2]])
+    return Scenario("drifting-v1", five_arms(horizon, delta), losses, CoinCosts(COSTS))
+
+
+def small_loss(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """The best safe strategy hardly loses anything: 1 % of the rounds. Small-loss regret shows here."""
+    return Scenario(
+        "small-loss-v1", five_arms(horizon, delta), Bernoulli([0.5, 0.01, 0.3, 0.01, 0.01]), CoinCosts(COSTS)
+    )
+
+
+def adaptive(horizon: int = 20_000, delta: float = 0.05) -> Scenario:
+    """An adversary raises the loss of whichever arm was played most so far."""
+    return Scenario("adaptive-v1", five_arms(horizon, delta), RaiseMostPlayed(MEANS, 0.4), CoinCosts(COSTS))
+
+
+def adaptive_proposal(horizon: int = 20_000, delta: float = 0.05) -> Scenario:
+    """An adversary raises the loss of whichever arm is about to be played most."""
+    return Scenario("adaptive-proposal-v1", five_arms(horizon, delta), PunishProposal(MEANS, 0.4), CoinCosts(COSTS))
+
+
+def tight_margin(horizon: int = 50_000, delta: float = 0.05, margin: float = 0.02) -> Scenario:
+    """The safe strategy is safe by a hair: `margin` below the threshold."""
+    costs = COSTS.copy()
+    costs[0, 0] = 0.5 - margin
+    problem = Problem(5, [0.5], horizon, delta, SafeStrategy(np.eye(5)[0], [costs[0, 0]]))
+    return Scenario("tight-margin-v1", problem, Bernoulli(MEANS), CoinCosts(costs))
+
+
+def interior_safe(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """No single arm is safe under both guardrails; only mixtures are, and the safe strategy is one."""
+    costs = np.array([[0.1, 0.7, 0.5, 0.8], [0.7, 0.1, 0.6, 0.4]])
+    strategy = np.array([0.5, 0.5, 0.0, 0.0])
+    problem = Problem(4, [0.55, 0.55], horizon, delta, SafeStrategy(strategy, costs @ strategy))
+    return Scenario("interior-safe-v1", problem, Bernoulli([0.6, 0.7, 0.3, 0.2]), CoinCosts(costs))
+
+
+def many_arms(horizon: int = 50_000, delta: float = 0.05, n_arms: int = 100) -> Scenario:
+    """A hundred arms on a circle of loss and cost, one of them known to be safe."""
+    turn = np.linspace(0.0, 2 * np.pi, n_arms, endpoint=False)
+    losses, costs = 0.5 + 0.4 * np.cos(turn), 0.5 - 0.4 * np.sin(turn)
+    safest = int(costs.argmin())
+    safe = SafeStrategy(np.eye(n_arms)[safest], [costs[safest]])
+    return Scenario(
+        "many-arms-v1", Problem(n_arms, [0.5], horizon, delta, safe), Bernoulli(losses), CoinCosts(costs[None, :])
+    )
+
+
+def many_constraints(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """Ten arms under twelve guardrails; costs go together across guardrails."""
+    arms, rows = np.arange(10), np.arange(12)[:, None]
+    costs = 0.35 + 0.3 * np.cos(1.7 * rows + 2.3 * arms)
+    costs[:, 0] = 0.15
+    losses = 0.3 + 0.25 * np.sin(1.3 * arms)
+    losses[0] = 0.9
+    problem = Problem(10, [0.5] * 12, horizon, delta, SafeStrategy(np.eye(10)[0], [0.15] * 12))
+    return Scenario("many-constraints-v1", problem, Bernoulli(losses), CoinCosts(costs, correlation=0.5))
+
+
+def llm_routing(horizon: int = 200_000, delta: float = 0.05) -> Scenario:
+    """Route each request to one of five language models.
+
+    The loss is how far an answer falls short in quality. Guardrails: spend per request (in cents, at most one),
+    requests that miss the latency objective, and refusals. The model run in-house is known to be safe, and is the
+    weakest. After 40 % of the requests the balanced model is updated and gets better; after 70 % the flagship gets
+    worse.
+    """
+    quality = np.array([[0.90, 0.82, 0.70, 0.55, 0.45], [0.90, 0.82, 0.80, 0.55, 0.45], [0.90, 0.68, 0.80, 0.55, 0.45]])
+    costs = np.array([
+        [0.85, 0.50, 0.28, 0.08, 0.04],  # spend, cents
+        [0.40, 0.16, 0.10, 0.04, 0.05],  # latency objective missed
+        [0.04, 0.05, 0.12, 0.25, 0.03],  # refused
+    ])  # fmt: skip
+    problem = Problem(5, [0.40, 0.20, 0.20], horizon, delta, SafeStrategy(np.eye(5)[4], costs[:, 4]))
+    return Scenario(
+        "llm-routing-v1",
+        problem,
+        Switching(1.0 - quality, [int(0.4 * horizon), int(0.7 * horizon)]),
+        Beta(costs, concentration=[30.0, 0.0, 0.0]),
+        arms=("reasoning", "flagship", "balanced", "fast", "in-house"),
+        guardrails=("spend", "latency misses", "refusals"),
+    )
+
+
+def dose_finding(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """Choose one of six doses for each patient of a long-running programme.
+
+    The loss is a treatment without effect; the guardrail is toxicity, at most 30 %. The lowest dose is known to be
+    safe. Effect rises with the dose and levels off; toxicity rises ever faster.
+    """
+    efficacy = np.array([0.15, 0.30, 0.46, 0.58, 0.65, 0.68])
+    toxicity = np.array([[0.04, 0.08, 0.16, 0.28, 0.42, 0.60]])
+    problem = Problem(6, [0.30], horizon, delta, SafeStrategy(np.eye(6)[0], [0.04]))
+    doses = tuple(f"{dose} mg" for dose in (5, 10, 20, 40, 60, 80))
+    return Scenario(
+        "dose-finding-v1", problem, Bernoulli(1.0 - efficacy), CoinCosts(toxicity), arms=doses, guardrails=("toxicity",)
+    )
+
+
+SCENARIOS: dict[str, Callable[..., Scenario]] = {
+    "stochastic-v1": stochastic,
+    "switching-v1": switching,
+    "drifting-v1": drifting,
+    "small-loss-v1": small_loss,
+    "adaptive-v1": adaptive,
+    "adaptive-proposal-v1": adaptive_proposal,
+    "lower-bound-v1": lower_bound,
+    "tight-margin-v1": tight_margin,
+    "interior-safe-v1": interior_safe,
+    "many-arms-v1": many_arms,
+    "many-constraints-v1": many_constraints,
+    "llm-routing-v1": llm_routing,
+    "dose-finding-v1": dose_finding,
+}
+"""Every built-in scenario, by id."""
+
+
+def parameters(id: str) -> dict[str, Any]:
+    """The parameters of a built-in scenario with their defaults."""
+    signature = inspect.signature(SCENARIOS[choice("id", id, tuple(SCENARIOS))])
+    return {name: parameter.default for name, parameter in signature.parameters.items()}
+
+
+def about(id: str) -> str:
+    """What a built-in scenario is, in words."""
+    text = inspect.getdoc(SCENARIOS[choice("id", id, tuple(SCENARIOS))]) or ""
+    return " ".join(text.split("Parameters\n")[0].split())
+
+
+def make(id: str, **options: Any) -> Scenario:
+    """A built-in scenario, with its parameters where they are not the default ones.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> sf.scenarios.make("lower-bound-v1", instance=1, horizon=5_000).problem.thresholds
+    array([0.5])
+    >>> sf.scenarios.make("stochastic-v1", horzon=5_000)
+    Traceback (most recent call last):
+    ValueError: options of stochastic-v1 must be among horizon, delta, got 'horzon'
+    """
+    known = parameters(id)
+    for name in options:
+        if name not in known:
+            raise ValueError(f"options of {id} must be among {', '.join(known)}, got {shown(name)}")
+    scenario = SCENARIOS[id](**options)
+    return scenario if scenario.about else Scenario(**{**vars(scenario), "about": about(id)})
+
+
+class Table(Scenario):
+    r"""A scenario made of a table of arms in a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path
+        The file. Either it has the columns ``success_rate`` and ``value``: playing an arm then leads to a success, with
+        loss 1 - value and cost 0, or to a failure, with loss 1 and cost 1. Or it has a column ``loss`` and columns
+        whose names start with ``cost``: the means of coin flips.
+    thresholds
+        One per cost, or a number for all of them. A success rate of at least 0.9 is a threshold of 0.1.
+    horizon, delta
+        As for a `Problem`.
+    safe
+        A `SafeStrategy`, or the number of the arm to lean on. By default the arm with the largest smallest margin;
+        none, if even that one is not below every threshold.
+    id
+        By default the name of the file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, surefoot as sf
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "arms.csv"
+    >>> _ = path.write_text("arm,success_rate,value\n0,0.9,0.2\n1,0.4,0.8\n")
+    >>> scenario = sf.Table(path, thresholds=0.5, horizon=1000)
+    >>> scenario.id, scenario.mean_costs, scenario.problem.safe.strategy
+    ('arms', array([[0.1, 0.6]]), array([1., 0.]))
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        thresholds: ArrayLike,
+        horizon: int,
+        delta: float = 0.05,
+        safe: SafeStrategy | int | None = None,
+        id: str | None = None,
+    ) -> None:
+        columns = read_columns(path)
+        means = cost_means(columns)
+        if "success_rate" in columns:
+            losses: Bernoulli | OfSuccess = OfSuccess(numbers("value", column(columns, "value"), None))
+        else:
+            losses = Bernoulli(numbers("losses", column(columns, "loss"), None))
+        limits = numbers(
+            "thresholds", np.full(len(means), thresholds) if np.ndim(thresholds) == 0 else thresholds, len(means)
+        )
+        problem = Problem(means.shape[1], limits, horizon, delta, leaning_on(safe, means, limits))
+        name = Path(path).name
+        super().__init__(
+            id or Path(path).stem,
+            problem,
+            losses,
+            CoinCosts(means),
+            about=f"{means.shape[1]} arms out of the table {name}.",
+        )
+
+
+def column(columns: dict[str, Floats], name: str) -> Floats:
+    """A column of a table."""
+    if name not in columns:
+        raise ValueError(f"path must be a table with a column {name}, got {list(columns)}")
+    return columns[name]
+
+
+def leaning_on(safe: SafeStrategy | int | None, means: Floats, limits: Floats) -> SafeStrategy | None:
+    """The safe strategy a caller has named, or the safest single arm."""
+    if isinstance(safe, SafeStrategy):
+        return safe
+    margins = (limits[:, None] - means).min(axis=0, initial=1.0)
+    arm = int(margins.argmax()) if safe is None else safe
+    if not 0 <= arm < margins.size:
+        raise ValueError(f"safe must be an arm below {margins.size}, got {shown(safe)}")
+    if safe is None and margins[arm] <= 0.0:
+        return None
+    return SafeStrategy(np.eye(margins.size)[arm], means[:, arm])

@@ -1,0 +1,144 @@
+"""Episodes: policies live through a seed's world, and are accounted for at the checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from threading import Event
+from typing import Any, Protocol
+
+import numpy as np
+
+from surefoot.analysis.hindsight import Hindsight
+from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
+from surefoot.environments.losses import Adversary, Seen
+from surefoot.environments.scenario import Scenario
+from surefoot.policies.base import Policy
+from surefoot.problem import SUM_TOLERANCE, Floats, Problem, shown
+from surefoot.simulation.world import World, policy_seed
+
+DRAWN = 3
+"""Number of arms for which the estimated safe set is kept at the checkpoints: with three, it can be drawn."""
+
+
+class Player(Protocol):
+    """What can be simulated. A `Policy` is one; `safe_weight`, `proposal` and `empty_rounds` are looked at if there."""
+
+    @property
+    def strategy(self) -> Floats:
+        """The probabilities of the next draw."""
+
+    def ask(self) -> Any:
+        """A decision that starts with the arm."""
+
+    def tell(self, decision: Any, loss: float, costs: Any) -> None:
+        """Learn from a decision."""
+
+
+Factory = Callable[[Problem, int], Player]
+
+
+class Stopped(Exception):
+    """The episode was asked to stop before its end."""
+
+
+class Episode:
+    """One policy in one world."""
+
+    def __init__(self, name: str, player: Player, scenario: Scenario) -> None:
+        self.name, self.player, self.scenario = name, player, scenario
+        self.ledger = PlayLedger(scenario.problem, scenario.mean_costs)
+        self.rows: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self.counts = np.zeros(scenario.problem.n_arms)
+        self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
+
+    def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
+        """Live through some rounds."""
+        if len(self._strategies) < len(losses):
+            self._strategies, self._safe_weights = np.empty_like(losses), np.empty(len(losses))
+        strategies, safe_weights = self._strategies[: len(losses)], self._safe_weights[: len(losses)]
+        started = time.thread_time()
+        adversary = self.scenario.losses
+        if isinstance(adversary, Adversary):
+            self._ask_and_tell(losses, costs, strategies, safe_weights, adversary, generator)
+        elif isinstance(self.player, Policy):
+            self.player.live(losses, costs, strategies, safe_weights)
+        else:
+            self._ask_and_tell(losses, costs, strategies, safe_weights)
+        self.seconds += time.thread_time() - started
+        self.ledger.add(losses, strategies, safe_weights)
+
+    def _ask_and_tell(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats,
+        adversary: Adversary | None = None, generator: np.random.Generator | None = None,
+    ) -> None:  # fmt: skip
+        player, horizon, first = self.player, self.scenario.problem.horizon, int(self.counts.sum())
+        for t in range(len(losses)):
+            strategies[t] = strategy = self._valid(player.strategy)
+            safe_weights[t] = getattr(player, "safe_weight", 0.0)
+            if adversary is not None and generator is not None:
+                adversary.respond(losses[t], Seen(first + t, horizon, strategy, self.counts), generator)
+                if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
+                    raise ValueError(f"losses must be in [0, 1], got {shown(losses[t])}")
+            decision = player.ask()
+            arm = decision[0]
+            player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
+            self.counts[arm] += 1
+
+    def _valid(self, strategy: Floats) -> Floats:
+        if isinstance(self.player, Policy):
+            return strategy
+        array = np.asarray(strategy, np.float64)
+        if array.shape != self.counts.shape or not (array.min() >= 0.0 and abs(array.sum() - 1.0) <= SUM_TOLERANCE):
+            raise ValueError(
+                f"strategy of {self.name} must be {self.counts.size} shares that sum to 1, got {shown(strategy)}"
+            )
+        return array
+
+    def check(self, world: Settled, seed: int) -> None:
+        """Write a row: the account, and the state of the policy after the round."""
+        player = self.player
+        proposal = getattr(player, "proposal", None)
+        lower = getattr(player, "lower_costs", None) if self.counts.size == DRAWN else None
+        self.rows.append({
+            "scenario": self.scenario.id,
+            "policy": self.name,
+            "seed": seed,
+            **self.ledger.entry(world),
+            "safe_weight": float(getattr(player, "safe_weight", 0.0)),
+            "empty_rounds": getattr(player, "empty_rounds", None),
+            "strategy": np.asarray(player.strategy).tolist(),
+            "proposal": None if proposal is None else np.asarray(proposal).tolist(),
+            "lower_costs": None if lower is None else np.ravel(lower).tolist(),
+        })  # fmt: skip
+
+
+def live_through(
+    scenario: Scenario, hindsight: Hindsight, factories: Mapping[str, Factory], seed: int, checkpoints: Sequence[int],
+    advance: Callable[[int], None], stop: Event,
+) -> list[Episode]:  # fmt: skip
+    """All policies of a seed, side by side in the same world; in an adaptive one, each in its own."""
+    if scenario.adaptive and len(factories) > 1:
+        alone = [{name: factory} for name, factory in factories.items()]
+        return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]
+    problem, own_seed = scenario.problem, policy_seed(seed)
+    episodes = [Episode(name, factory(problem, own_seed), scenario) for name, factory in factories.items()]
+    world, ledger, lived = World(scenario, seed), WorldLedger(problem, hindsight), 0
+    for losses, costs in world.blocks(checkpoints[-1]):
+        inside = [c - lived for c in checkpoints if lived < c <= lived + len(losses)]
+        cuts = sorted({0, *inside, len(losses)})
+        for begin, end in pairwise(cuts):
+            for episode in episodes:
+                episode.live(losses[begin:end], costs[begin:end], world.loss_generator)
+                advance(end - begin)
+                if stop.is_set():
+                    raise Stopped
+            ledger.add(losses[begin:end])
+            if end in inside:
+                settled = ledger.settle()
+                for episode in episodes:
+                    episode.check(settled, seed)
+        lived += len(losses)
+    return episodes

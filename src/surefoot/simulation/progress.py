@@ -1,0 +1,50 @@
+"""A progress bar on stderr, for those who watch."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+
+class Bar:
+    """Shows how many rounds are done, how fast, and how long it will take; or nothing, when nobody looks."""
+
+    def __init__(self, what: str, total: int, shown: bool | None = None) -> None:
+        self._what, self._total = what, total
+        self._shown = sys.stderr.isatty() if shown is None else shown
+        self._progress: Any = None
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[rate]}"),
+            )
+            self._progress = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task(self._what, total=self._total, rate="")
+            self._progress.start()
+        return self
+
+    def describe(self, what: str) -> None:
+        """Say what is going on."""
+        if self._progress is not None:
+            self._progress.update(self._task, description=what)
+
+    def advance(self, rounds: int) -> None:
+        """Note that more rounds are done."""
+        if self._progress is not None:
+            task = self._progress.tasks[0]
+            rate = f"{task.speed / 1e6:.1f} million rounds/s" if task.speed else ""
+            self._progress.update(self._task, advance=rounds, rate=rate)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()

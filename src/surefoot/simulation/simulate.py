@@ -1,0 +1,297 @@
+"""Policies times seeds in one scenario, on all cores, with the same result however many there are."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
+from threading import Event
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import pyarrow as pa
+import scipy
+
+import surefoot
+from surefoot.analysis.hindsight import Hindsight
+from surefoot.environments.model import told
+from surefoot.environments.scenario import Scenario, is_name
+from surefoot.policies.base import Policy
+from surefoot.problem import RULES, number, shown
+from surefoot.simulation.episode import Episode, Factory, live_through
+from surefoot.simulation.progress import Bar
+from surefoot.simulation.run import SCHEMA, Run
+
+LOG_SPACED, EVEN = 15, 20
+"""How many checkpoints there are if none are chosen, on a logarithmic scale and evenly spaced."""
+KEPT_EVERY = 10.0
+"""Seconds after which what is finished is kept."""
+Key = tuple[str, int]  # policy and seed
+
+
+class Plan(NamedTuple):
+    """What is to be simulated, checked."""
+
+    scenario: Scenario
+    policies: dict[str, Factory]
+    seeds: list[int]
+    checkpoints: list[int]
+    described: dict[str, dict[str, Any]]  # the policies, for provenance
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds in all episodes together."""
+        return len(self.policies) * len(self.seeds) * self.checkpoints[-1]
+
+
+def simulate(
+    scenario: Scenario,
+    policies: Mapping[str, Factory],
+    seeds: int | Iterable[int] = 20,
+    checkpoints: int | Sequence[int] | None = None,
+    workers: int | None = None,
+    *,
+    progress: bool | None = None,
+    resume: Run | None = None,
+) -> Run:
+    """Let policies live through a scenario, once per seed, and account for them exactly.
+
+    In the world of a seed every policy meets the same losses and costs (of an adaptive adversary: the same coin flips).
+    The result does not depend on the number of workers, on interruptions or on which other policies take part.
+
+    Parameters
+    ----------
+    scenario
+        The world.
+    policies
+        By name, anything that makes a policy out of a problem and a seed: a policy's class, or a function that passes
+        options.
+    seeds
+        How many (0, 1, ...), or the seeds themselves.
+    checkpoints
+        The rounds at which accounts are made, or how many of them, spread evenly on a logarithmic scale up to the
+        horizon (40, if not said). Nothing is played after the last one.
+    workers
+        Number of threads; as many as there are cores, if not said.
+    progress
+        Whether to show a progress bar on stderr; if not said, when that is a terminal.
+    resume
+        An earlier run. Episodes that it holds, of the same scenario, policy, checkpoints and version, are not run
+        again.
+
+    Returns
+    -------
+    Run
+        After Ctrl-C it holds the episodes that were finished by then, `complete` is false, and a warning says so; pass
+        it as `resume` to go on.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> problem = sf.Problem(n_arms=2, thresholds=[0.5], horizon=1000)
+    >>> scenario = sf.Scenario("mine-v1", problem, sf.losses.Fixed([0.2, 0.6]), sf.costs.Bernoulli([[0.9, 0.1]]))
+    >>> run = sf.simulate(scenario, {"colb": sf.COLB}, seeds=2, checkpoints=[1000], workers=1)
+    >>> run.table.column("bandit_complexity").to_pylist()  # half of each arm: 0.4 a round
+    [400.0, 400.0]
+    """
+    simulation = Simulation(prepared(scenario, policies, seeds, checkpoints), resume)
+    with Bar("simulating", simulation.plan.rounds, progress) as bar:
+        finished = simulation.carry_out(chosen_workers(workers), bar)
+    run = simulation.run()
+    if not finished:
+        left = run.provenance["simulations"][0]["missing_episodes"]
+        warnings.warn(f"stopped with {left} episodes missing; pass resume=run to go on", stacklevel=2)
+    return run
+
+
+def prepared(
+    scenario: Scenario,
+    policies: Mapping[str, Factory],
+    seeds: int | Iterable[int],
+    checkpoints: int | Sequence[int] | None,
+) -> Plan:
+    """Check everything there is to check before the first round."""
+    if not isinstance(scenario, Scenario):
+        raise ValueError(f"scenario must be a Scenario, got {shown(scenario)}")
+    if not is_mapping(policies):
+        raise ValueError(f"policies must be a mapping of names to policies, with one at least, got {shown(policies)}")
+    described = {}
+    for name, factory in policies.items():
+        if not (is_name(name) and callable(factory)):
+            raise ValueError(f"policies must map names to callables, got {shown(name)}: {shown(factory)}")
+        player = factory(scenario.problem, 0)
+        described[name] = describe(name, player)
+        warm_up(player, scenario.adaptive)
+    last = scenario.problem.horizon
+    return Plan(scenario, dict(policies), chosen_seeds(seeds), chosen_rounds(checkpoints, last), described)
+
+
+def describe(name: str, player: Any) -> dict[str, Any]:
+    """A policy as JSON-able data."""
+    for needed in ("strategy", "ask", "tell"):
+        if not hasattr(player, needed):
+            raise ValueError(f"policies[{name!r}] must make something with strategy, ask and tell, got {shown(player)}")
+    options = player._options if isinstance(player, Policy) else getattr(player, "options", {})
+    return {"policy": type(player).__qualname__, "kind": getattr(player, "kind", "none"), "options": told(options)}
+
+
+def warm_up(player: Any, adaptive: bool) -> None:
+    """Have the kernels of a policy compiled in the main thread, before anything is timed."""
+    if isinstance(player, Policy):
+        shape = player.problem.n_constraints, player.problem.n_arms
+        if adaptive:
+            player.tell(player.ask(), 0.0, np.zeros(shape[0]))
+        else:
+            player.live(np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1))
+
+
+def chosen_workers(workers: int | None) -> int:
+    """The number of threads."""
+    return int(number("workers", os.cpu_count() or 1 if workers is None else workers))
+
+
+def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """The seeds themselves."""
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+        return list(range(number("seeds", seeds)))
+    listed = list(seeds)
+    for i, seed in enumerate(listed):
+        if seed not in RULES["seed"]:
+            raise ValueError(f"seeds[{i}] must be {RULES['seed']}, got {shown(seed)}")
+    if not listed or len(set(listed)) < len(listed):
+        raise ValueError(f"seeds must be one or more, each once, got {shown(listed)}")
+    return [int(seed) for seed in listed]
+
+
+def chosen_rounds(checkpoints: int | Sequence[int] | None, horizon: int) -> list[int]:
+    """The rounds at which accounts are made."""
+    if checkpoints is None:
+        return sorted({*log_spaced(LOG_SPACED, horizon), *(horizon * i // EVEN for i in range(1, EVEN + 1))} - {0})
+    if not isinstance(checkpoints, Iterable) or isinstance(checkpoints, str):
+        return log_spaced(int(number("checkpoints", checkpoints)), horizon)
+    listed = list(checkpoints)
+    for i, round_ in enumerate(listed):
+        if round_ not in RULES["checkpoints"]:
+            raise ValueError(f"checkpoints[{i}] must be {RULES['checkpoints']}, got {shown(round_)}")
+    if not listed or sorted(set(listed)) != listed or listed[-1] > horizon:
+        raise ValueError(f"checkpoints must be increasing rounds up to horizon = {horizon}, got {shown(listed)}")
+    return [int(round_) for round_ in listed]
+
+
+def log_spaced(count: int, horizon: int) -> list[int]:
+    """Rounds up to the horizon, evenly spaced on a logarithmic scale; fewer where they would coincide."""
+    first = min(10, horizon) if count > 1 else horizon
+    return sorted({round(float(at)) for at in np.geomspace(first, horizon, count)})
+
+
+class Simulation:
+    """The episodes of a plan: those that are finished, and those to come."""
+
+    def __init__(self, plan: Plan, resume: Run | None = None) -> None:
+        self.plan = plan
+        self._hindsight = Hindsight(plan.scenario.mean_costs, plan.scenario.problem.thresholds)
+        n_arms = plan.scenario.problem.n_arms
+        self._hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if the thresholds cannot be met
+        self._done: dict[Key, pa.Table] = {}
+        self._seconds: dict[str, float] = {}
+        self._elapsed = 0.0
+        if resume is not None:
+            self._recall(resume)
+
+    def _recall(self, resume: Run) -> None:
+        """Take over the episodes of an earlier run that are part of this one."""
+        if not isinstance(resume, Run):
+            raise ValueError(f"resume must be a Run, got {shown(resume)}")
+        now = self._configuration()
+        for before in resume.provenance["simulations"]:
+            if any(before[part] != now[part] for part in ("scenario", "checkpoints", "versions")):
+                continue
+            same = [
+                name for name, described in self.plan.described.items() if before["policies"].get(name) == described
+            ]
+            for key, rows in resume.episodes(self.plan.scenario.id).items():
+                if key[0] in same and key[1] in self.plan.seeds and rows.num_rows == len(self.plan.checkpoints):
+                    self._done[key] = rows
+            self._elapsed = before["elapsed_seconds"]
+            self._seconds = {name: spent for name, spent in before["policy_seconds"].items() if name in same}
+
+    def carry_out(self, workers: int, bar: Bar, keep: Callable[[], None] = lambda: None) -> bool:
+        """Run what is missing; False if it was interrupted. `keep` is called every ten seconds and at the end."""
+        missing = [key for key in self._order() if key not in self._done]
+        by_seed = {seed: {n: self.plan.policies[n] for n, s in missing if s == seed} for _, seed in missing}
+        bar.advance(len(self._done) * self.plan.checkpoints[-1])
+        before, started, kept = self._elapsed, time.perf_counter(), time.monotonic()
+        stop = Event()
+        with ThreadPoolExecutor(workers) as pool:
+            waiting = {
+                pool.submit(
+                    live_through, self.plan.scenario, self._hindsight, policies, seed, self.plan.checkpoints,
+                    bar.advance, stop,
+                )
+                for seed, policies in by_seed.items()
+            }  # fmt: skip
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        self._take(future.result())
+                    self._elapsed = before + time.perf_counter() - started
+                    if finished and time.monotonic() - kept > KEPT_EVERY:
+                        keep()
+                        kept = time.monotonic()
+            except KeyboardInterrupt:
+                return False
+            finally:
+                stop.set()
+                for future in waiting:
+                    future.cancel()
+                keep()
+        return True
+
+    def _take(self, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            self._done[episode.name, episode.rows[0]["seed"]] = pa.Table.from_pylist(episode.rows, SCHEMA)
+            self._seconds[episode.name] = self._seconds.get(episode.name, 0.0) + episode.seconds
+
+    def _order(self) -> list[Key]:
+        return [(name, seed) for name in self.plan.policies for seed in self.plan.seeds]
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "scenario": self.plan.scenario.to_dict(),
+            "policies": self.plan.described,
+            "seeds": self.plan.seeds,
+            "checkpoints": self.plan.checkpoints,
+            "versions": versions(),
+        }
+
+    def run(self) -> Run:
+        """What is finished, in the order of the plan, and how it was made."""
+        order = self._order()
+        provenance = {
+            **self._configuration(),
+            "missing_episodes": sum(key not in self._done for key in order),
+            "policy_seconds": self._seconds,
+            "elapsed_seconds": self._elapsed,
+            "platform": platform.platform(),
+            "cpus": os.cpu_count(),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        tables = [self._done[key] for key in order if key in self._done]
+        return Run(pa.concat_tables([SCHEMA.empty_table(), *tables]), {"simulations": [provenance]})
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    named = {module.__name__: module.__version__ for module in (surefoot, numba, np, scipy)}
+    return {"python": platform.python_version(), **named}
+
+
+def is_mapping(value: object) -> bool:
+    """Tell a mapping with something in it."""
+    return isinstance(value, Mapping) and bool(value)

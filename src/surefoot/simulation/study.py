@@ -1,0 +1,310 @@
+"""A study: scenarios, policies and seeds in one TOML file, checked before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from surefoot.environments.scenario import Scenario
+from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
+from surefoot.policies import REGISTRY, Policy
+from surefoot.problem import Problem, SafeStrategy, fields, shown
+from surefoot.simulation.episode import Factory
+from surefoot.simulation.progress import Bar
+from surefoot.simulation.run import Run
+from surefoot.simulation.simulate import Simulation, chosen_workers, prepared
+
+EXAMPLE = """\
+# A study: every policy meets every scenario, once per seed. Run it with
+#     surefoot run {name}
+# and open the report it writes. Stop it with Ctrl-C; the same command goes on where it stopped.
+
+title = "Who keeps the guardrails?"
+seeds = 10                      # how many, or a list of them: [3, 14, 15]
+# horizon = 50_000              # rounds, for all scenarios; each has its own if this is left out
+# checkpoints = 30              # how many, on a logarithmic scale, or a list of rounds: [1_000, 50_000]
+
+# `surefoot scenarios` lists the built-in ones and their parameters.
+[[scenarios]]
+id = "stochastic-v1"
+
+[[scenarios]]
+id = "lower-bound-v1"
+name = "nu_2"                   # what tables and figures call it; the id if left out
+instance = 2
+horizon = 20_000
+
+# A scenario may also come from a table of arms, in a CSV or Parquet file beside this one:
+# [[scenarios]]
+# table = "arms.csv"            # columns success_rate and value; or loss, and cost_1, cost_2, ...
+# thresholds = [0.5]            # one per cost
+# horizon = 50_000
+
+# `surefoot policies` lists them with their options.
+[[policies]]
+policy = "solb"
+learning_rate = 0.05            # at the theorems' rate of 5e-5 nothing would be seen to move
+
+[[policies]]
+policy = "colb"
+learning_rate = 0.05
+
+[[policies]]
+policy = "log-barrier"
+name = "no guardrails"
+learning_rate = 0.05
+"""
+
+
+class StudyError(ValueError):
+    """A study file that cannot be run; one sentence a line."""
+
+
+class Named(BaseModel):
+    """An entry with options of its own."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Annotated[StrictStr | None, Field(min_length=1, description="a text")] = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was said beside the keys that all entries have."""
+        return dict(self.model_extra or {})
+
+
+class ScenarioEntry(Named):
+    """One of [[scenarios]]."""
+
+    id: Annotated[StrictStr | None, Field(description=f"one of {', '.join(SCENARIOS)}")] = None
+    table: Annotated[StrictStr | None, Field(description="the name of a file")] = None
+
+
+class PolicyEntry(Named):
+    """One of [[policies]]."""
+
+    policy: Annotated[StrictStr, Field(description=f"one of {', '.join(REGISTRY)}")]
+
+
+class StudyFile(BaseModel):
+    """What stands in a study file."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: Annotated[StrictStr, Field(description="a text")] = ""
+    seeds: Annotated[
+        StrictInt | list[StrictInt], Field(description="a whole number >= 1, or a list of different whole numbers >= 0")
+    ] = 10
+    horizon: Annotated[StrictInt | None, Field(description="a whole number >= 3")] = None
+    checkpoints: Annotated[
+        StrictInt | list[StrictInt] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
+    ] = None
+    scenarios: Annotated[list[ScenarioEntry], Field(min_length=1, description="one or more tables [[scenarios]]")]
+    policies: Annotated[list[PolicyEntry], Field(min_length=1, description="one or more tables [[policies]]")]
+
+
+class Study:
+    """A study that has been checked and can be run.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "study.toml"
+    >>> _ = path.write_text('''
+    ... seeds = 2
+    ... horizon = 500
+    ... scenarios = [{id = "stochastic-v1"}]
+    ... policies = [{policy = "colb"}]
+    ... ''')
+    >>> Study.read(path).run(workers=1).summary().column("regret").to_pylist()
+    [...]
+    """
+
+    def __init__(self, title: str, simulations: list[Simulation], source: dict[str, str]) -> None:
+        self.title, self.simulations, self.source = title, simulations, source
+
+    @classmethod
+    def read(cls, path: str | Path, resume: Run | None = None) -> Study:
+        """Read and check a study file; what `resume` holds of it will not be run again."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StudyError(f"study must be a file that can be read, got {path}: {error}") from None
+        return cls.parse(text, path.parent, path.name, resume)
+
+    @classmethod
+    def parse(cls, text: str, folder: Path, name: str, resume: Run | None = None) -> Study:
+        """The study that a text describes; tables of arms are looked for in `folder`."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{name} must be TOML, got a text that is not: {error}") from None
+        try:
+            file = StudyFile.model_validate(data)
+        except ValidationError as error:
+            raise StudyError("\n".join(sentence(one, data) for one in first_of_each(error))) from None
+        wrong: list[str] = []
+        scenarios = built(file.scenarios, "scenarios", lambda entry: make_scenario(entry, folder, file.horizon), wrong)
+        factories = built(file.policies, "policies", lambda entry: make_factory(entry), wrong)
+        simulations = []
+        for scenario in scenarios.values() if not wrong else ():
+            try:
+                check_policies(factories, scenario)
+                plan = prepared(scenario, factories, file.seeds, file.checkpoints)
+                simulations.append(Simulation(plan, resume))
+            except ValueError as error:
+                wrong.append(f"{error} (in scenario {scenario.id})")
+        if wrong:
+            raise StudyError("\n".join(dict.fromkeys(wrong)))
+        return cls(file.title or Path(name).stem, simulations, {"name": name, "text": text})
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds in all episodes together."""
+        return sum(simulation.plan.rounds for simulation in self.simulations)
+
+    def run(self, folder: Path | None = None, workers: int | None = None, progress: bool | None = None) -> Run:
+        """Run what is missing, and keep what is finished in `folder`; after Ctrl-C the run is not `complete`."""
+
+        def so_far() -> Run:
+            runs = [simulation.run() for simulation in self.simulations]
+            return Run.joined(runs, title=self.title, study=self.source)
+
+        def keep() -> None:
+            if folder is not None:
+                so_far().save(folder)
+
+        with Bar("simulating", self.rounds, progress) as bar:
+            for simulation in self.simulations:
+                bar.describe(simulation.plan.scenario.id)
+                if not simulation.carry_out(chosen_workers(workers), bar, keep):
+                    break
+        return so_far()
+
+
+def first_of_each(error: ValidationError) -> list[Any]:
+    """The errors, one per key: a key that may be several things fails once for each of them."""
+    seen: dict[tuple[Any, ...], Any] = {}
+    for one in error.errors():
+        where = tuple(part for part in one["loc"] if not (isinstance(part, str) and ("[" in part or part in TYPES)))
+        depth = 3 if where[0] in ("scenarios", "policies") else 1
+        seen.setdefault(where[:depth], {**one, "loc": where[:depth]})
+    return list(seen.values())
+
+
+TYPES = ("int", "str", "none")
+"""What Pydantic calls the alternatives of a key, where it lists the places of errors."""
+
+
+def sentence(error: Mapping[str, Any], data: Any) -> str:
+    """An error of Pydantic's in the words of the house: the key, the rule, the value received."""
+    place = error["loc"]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    model: Any = {"scenarios": ScenarioEntry, "policies": PolicyEntry}.get(place[0]) if len(place) == 3 else StudyFile
+    known = model.model_fields
+    if error["type"] == "extra_forbidden":
+        return f"a key of the study must be one of {', '.join(known)}, got {key!r}{hint(key, known)}"
+    if len(place) == 2:
+        return f"{key} must be a table [[{place[0]}]], got {shown(error['input'])}"
+    rule = known[place[-1]].description
+    if error["type"] == "missing":
+        return f"{key} must be {rule}, got nothing"
+    value = data
+    for part in place:
+        value = value[part]
+    return f"{key} must be {rule}, got {shown(value)}"
+
+
+def hint(word: str, known: Any) -> str:
+    """A guess at what was meant."""
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def built(entries: list[Any], where: str, build: Any, wrong: list[str]) -> dict[str, Any]:
+    """What the entries describe, by name; what is wrong with them goes to `wrong`."""
+    made: dict[str, Any] = {}
+    for i, entry in enumerate(entries):
+        try:
+            name, thing = build(entry)
+        except ValueError as error:
+            wrong.append(f"{where}[{i}].{error}")
+            continue
+        if name in made:
+            wrong.append(f"{where}[{i}].name must be different from the names of the others, got {name!r}")
+        made[name] = thing
+    return made
+
+
+def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tuple[str, Scenario]:
+    """The scenario of an entry, under its name."""
+    options = dict(entry.options)
+    if (entry.id is None) == (entry.table is None):
+        raise ValueError("id must be given, or else table, got " + ("both" if entry.id else "neither"))
+    if horizon is not None:
+        options.setdefault("horizon", horizon)
+    if entry.id is not None:
+        if entry.id not in SCENARIOS:
+            raise ValueError(f"id must be one of {', '.join(SCENARIOS)}, got {entry.id!r}{hint(entry.id, SCENARIOS)}")
+        known = parameters(entry.id)
+        check_options(options, known, f"scenario {entry.id}")
+        scenario = make(entry.id, **options)
+    else:
+        known = {name: None for name in inspect.signature(Table).parameters if name not in ("path", "id")}
+        check_options(options, known, "a scenario from a table")
+        for needed in ("thresholds", "horizon"):
+            if needed not in options:
+                raise ValueError(f"{needed} must be given for a scenario from a table, got nothing")
+        if isinstance(options.get("safe"), Mapping):
+            options["safe"] = SafeStrategy(**fields("safe", options["safe"], "strategy", "costs"))
+        try:
+            scenario = Table(folder / str(entry.table), **options)
+        except ValueError as error:
+            raise ValueError(str(error).replace("path must", "table must", 1)) from None
+    name = entry.name or scenario.id
+    return name, scenario if name == scenario.id else Scenario(**{**vars(scenario), "id": name})
+
+
+def policy_options(cls: type[Policy]) -> dict[str, Any]:
+    """The options of a policy with their defaults."""
+    named = inspect.signature(cls).parameters.values()
+    return {one.name: one.default for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def make_factory(entry: PolicyEntry) -> tuple[str, Factory]:
+    """What makes the policy of an entry, under its name."""
+    if entry.policy not in REGISTRY:
+        known = ", ".join(REGISTRY)
+        raise ValueError(f"policy must be one of {known}, got {entry.policy!r}{hint(entry.policy, REGISTRY)}")
+    cls, options = REGISTRY[entry.policy], entry.options
+    check_options(options, policy_options(cls), f"policy {entry.policy}")
+
+    def factory(problem: Problem, seed: int) -> Policy:
+        return cls(problem, seed, **options)
+
+    return entry.name or entry.policy, factory
+
+
+def check_policies(factories: Mapping[str, Factory], scenario: Scenario) -> None:
+    """Refuse options that a policy refuses, and policies that cannot play a scenario."""
+    for i, (name, factory) in enumerate(factories.items()):
+        try:
+            factory(scenario.problem, 0)
+        except ValueError as error:
+            about_option = not str(error).startswith("problem ")
+            raise ValueError(f"policies[{i}].{error}" if about_option else f"policies[{i}] ({name}): {error}") from None
+
+
+def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> None:
+    """Refuse what is not an option."""
+    for name in options:
+        if name not in known:
+            allowed = ", ".join(known)
+            raise ValueError(
+                f"{name} must be one of the options of {whose} ({allowed}), got {name!r}{hint(name, known)}"
+            )

@@ -1,0 +1,76 @@
+"""One seed's world: its losses and costs, block by block, the same for every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.environments.losses import Losses
+from surefoot.environments.scenario import Scenario
+from surefoot.problem import Floats, numbers
+
+BLOCK_NUMBERS = 163_840
+"""Losses and costs in a block: few enough for the caches, enough rounds to be worth a call."""
+
+
+class Streams(NamedTuple):
+    """Where the randomness of a seed comes from: three independent streams."""
+
+    losses: np.random.SeedSequence
+    costs: np.random.SeedSequence
+    policy: np.random.SeedSequence
+
+
+def streams(seed: int) -> Streams:
+    """The streams of a seed."""
+    return Streams(*np.random.SeedSequence(seed).spawn(3))
+
+
+def policy_seed(seed: int) -> int:
+    """The seed that every policy gets in the world of this seed.
+
+    Examples
+    --------
+    >>> policy_seed(3) == policy_seed(3) != policy_seed(4)
+    True
+    """
+    return int(streams(seed).policy.generate_state(1, np.uint64)[0])
+
+
+class World:
+    """Losses and costs of one seed. Blocks are cut by the size of the problem alone.
+
+    The arrays of a block are used again for the next. The losses of an adaptive scenario are not filled in: they depend
+    on the policy, and its adversary writes them round by round with `loss_generator`.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario = scenario
+        made = streams(seed)
+        self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
+        self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
+
+    def blocks(self, last: int) -> Iterator[tuple[Floats, Floats]]:
+        """Losses (n, K) and costs (n, m, K) of all rounds up to the last."""
+        scenario, problem = self._scenario, self._scenario.problem
+        length = max(64, BLOCK_NUMBERS // (problem.n_arms * (problem.n_constraints + 1)))
+        losses = np.empty((length, problem.n_arms))
+        costs = np.empty((length, problem.n_constraints, problem.n_arms))
+        assert scenario.costs is not None
+        for first in range(0, last, length):
+            n = min(length, problem.horizon - first)
+            scenario.costs.fill(costs[:n], first, self._cost_generator)
+            checked("costs", costs[:n])
+            if isinstance(scenario.losses, Losses):
+                scenario.losses.fill(losses[:n], first, problem.horizon, self.loss_generator, costs[:n])
+                checked("losses", losses[:n])
+            n = min(n, last - first)
+            yield losses[:n], costs[:n]
+
+
+def checked(name: str, block: Floats) -> None:
+    """Refuse what a model of losses or costs may not say."""
+    if block.size and not (block.min() >= 0.0 and block.max() <= 1.0):
+        numbers(name, block, *block.shape)  # finds the words
