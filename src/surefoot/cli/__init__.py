@@ -29,20 +29,59 @@ def main(
     """Constrained multi-armed bandits: decisions that learn while their guardrails hold."""
 
 
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default one per core.")]
+
+
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("runs/demo")) -> None:
-    """Run a small built-in story with SOLB and COLB; print a table and save a picture."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"), workers: Workers = None
+) -> None:
+    """Route requests among language models with and without guardrails; print a table and write a report."""
+    from surefoot.cli.studies import DEMO, carry_out
 
-    from surefoot.reporting import demo as story
+    carry_out(DEMO, Path(), "demo.toml", out, workers, f"surefoot demo --out {out}", story=True)
 
-    console = Console()
-    console.print(story.STORY, "\n", width=min(100, console.width))
-    policies = story.policies()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("rounds", total=len(policies) * story.PROBLEM.horizon)
-        courses = story.live(policies.items(), lambda: progress.advance(bar))
-    console.print(story.table(courses))
-    console.print(f"\nPicture: {story.picture(courses, out)}", highlight=False, soft_wrap=True)
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="A study file; `surefoot init` writes an example.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/NAME.")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run a study: write run.parquet, provenance.json, report.html and figures. Run it again to resume or extend it."""
+    from surefoot.cli.studies import carry_out, read_text
+
+    out = out or Path("runs") / study.stem
+    carry_out(read_text(study), study.parent, study.name, out, workers, f"surefoot run {study} --out {out}")
+
+
+@app.command()
+def init(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml")) -> None:
+    """Write an example of a study file, with comments."""
+    from surefoot.cli.studies import write_example
+
+    write_example(path)
+
+
+@app.command()
+def show(folder: Annotated[Path, typer.Argument(help="The results of `surefoot run`.")]) -> None:
+    """Show the results in a folder, and how they were made."""
+    from surefoot.cli.studies import show_run
+
+    show_run(folder)
+
+
+@app.command()
+def scenarios() -> None:
+    """List the built-in scenarios and their parameters."""
+    from surefoot.cli.lists import print_scenarios
+
+    print_scenarios()
+
+
+@app.command()
+def policies() -> None:
+    """List the policies and their options."""
+    from surefoot.cli.lists import print_policies
+
+    print_policies()

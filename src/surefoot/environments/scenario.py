@@ -80,7 +80,9 @@ class Scenario:
         if isinstance(self.losses, OfSuccess) and self.losses.constraint >= n_constraints:
             raise ValueError(f"constraint must be below {n_constraints}, got {self.losses.constraint}")
         for name, names, length in (("arms", self.arms, n_arms), ("guardrails", self.guardrails, n_constraints)):
-            object.__setattr__(self, name, tuple(map(str, names)) or tuple(f"{name[:-1]} {i}" for i in range(length)))
+            word = "arm" if name == "arms" else "cost"
+            given = tuple(map(str, names)) or ((word,) if length == 1 else tuple(f"{word} {i}" for i in range(length)))
+            object.__setattr__(self, name, given)
             if len(getattr(self, name)) != length:
                 raise ValueError(f"{name} must be {length} names, got {len(names)}")
 

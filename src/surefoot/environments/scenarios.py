@@ -38,6 +38,13 @@ def stochastic(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
     return Scenario("stochastic-v1", five_arms(horizon, delta), Bernoulli(MEANS), CoinCosts(COSTS))
 
 
+def three_arms(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
+    """Three arms, so that strategies are points in a triangle: a risky one, a middling one and a safe one."""
+    problem = Problem(3, [0.5], horizon, delta, SafeStrategy([0.0, 0.0, 1.0], [0.1]))
+    costs = CoinCosts([[0.9, 0.4, 0.1]])
+    return Scenario("three-arms-v1", problem, Bernoulli([0.1, 0.5, 0.8]), costs, arms=("risky", "middling", "safe"))
+
+
 def switching(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
     """The losses of the arms change places twice, after a third and two thirds of the rounds."""
     means = [MEANS, MEANS[[0, 3, 2, 1, 4]], MEANS[[0, 2, 3, 4, 1]]]
@@ -148,6 +155,7 @@ def dose_finding(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
 
 SCENARIOS: dict[str, Callable[..., Scenario]] = {
     "stochastic-v1": stochastic,
+    "three-arms-v1": three_arms,
     "switching-v1": switching,
     "drifting-v1": drifting,
     "small-loss-v1": small_loss,
@@ -173,7 +181,7 @@ def parameters(id: str) -> dict[str, Any]:
 def about(id: str) -> str:
     """What a built-in scenario is, in words."""
     text = inspect.getdoc(SCENARIOS[choice("id", id, tuple(SCENARIOS))]) or ""
-    return " ".join(text.split("Parameters\n")[0].split())
+    return " ".join(text.split("Parameters\n")[0].replace("`", "").split())
 
 
 def make(id: str, **options: Any) -> Scenario:

@@ -1,1 +1,1 @@
-"""Tables and figures."""
+"""What people look at: tables, figures, the report."""

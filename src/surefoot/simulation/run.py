@@ -130,7 +130,7 @@ class Run:
         text = json.dumps(self.provenance, indent=1)
         told = self.table.replace_schema_metadata({"surefoot": text})
         new_table, new_text = (folder / f".{name}.new" for name in (TABLE, PROVENANCE))
-        parquet.write_table(told, new_table)
+        parquet.write_table(told, new_table, compression="zstd")
         new_text.write_text(text)
         new_table.replace(folder / TABLE)
         new_text.replace(folder / PROVENANCE)

@@ -23,7 +23,8 @@ from surefoot.environments.model import told
 from surefoot.environments.scenario import Scenario, is_name
 from surefoot.policies.base import Policy
 from surefoot.problem import RULES, number, shown
-from surefoot.simulation.episode import Episode, Factory, live_through
+from surefoot.simulation.episode import Episode, Factory, Stopped, live_through
+from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import SCHEMA, Run
 
@@ -100,10 +101,11 @@ def simulate(
     [400.0, 400.0]
     """
     simulation = Simulation(prepared(scenario, policies, seeds, checkpoints), resume)
-    with Bar("simulating", simulation.plan.rounds, progress) as bar:
-        finished = simulation.carry_out(chosen_workers(workers), bar)
+    threads = chosen_workers(workers)
+    with Bar("simulating", simulation.plan.rounds, progress) as bar, until_interrupted() as stop:
+        simulation.carry_out(threads, bar, stop)
     run = simulation.run()
-    if not finished:
+    if not run.complete:
         left = run.provenance["simulations"][0]["missing_episodes"]
         warnings.warn(f"stopped with {left} episodes missing; pass resume=run to go on", stacklevel=2)
     return run
@@ -220,38 +222,35 @@ class Simulation:
             self._elapsed = before["elapsed_seconds"]
             self._seconds = {name: spent for name, spent in before["policy_seconds"].items() if name in same}
 
-    def carry_out(self, workers: int, bar: Bar, keep: Callable[[], None] = lambda: None) -> bool:
-        """Run what is missing; False if it was interrupted. `keep` is called every ten seconds and at the end."""
+    def carry_out(self, workers: int, bar: Bar, stop: Event, keep: Callable[[], None] = lambda: None) -> None:
+        """Run what is missing, or some of it when `stop` is set. `keep` is called every ten seconds and at the end."""
         missing = [key for key in self._order() if key not in self._done]
         by_seed = {seed: {n: self.plan.policies[n] for n, s in missing if s == seed} for _, seed in missing}
         bar.advance(len(self._done) * self.plan.checkpoints[-1])
         before, started, kept = self._elapsed, time.perf_counter(), time.monotonic()
-        stop = Event()
+        scenario, hindsight, checkpoints = self.plan.scenario, self._hindsight, self.plan.checkpoints
         with ThreadPoolExecutor(workers) as pool:
             waiting = {
-                pool.submit(
-                    live_through, self.plan.scenario, self._hindsight, policies, seed, self.plan.checkpoints,
-                    bar.advance, stop,
-                )
+                pool.submit(live_through, scenario, hindsight, policies, seed, checkpoints, bar.advance, stop)
                 for seed, policies in by_seed.items()
-            }  # fmt: skip
+            }
             try:
-                while waiting:
-                    finished, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                while waiting and not stop.is_set():
+                    finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                     for future in finished:
                         self._take(future.result())
                     self._elapsed = before + time.perf_counter() - started
                     if finished and time.monotonic() - kept > KEPT_EVERY:
                         keep()
                         kept = time.monotonic()
-            except KeyboardInterrupt:
-                return False
-            finally:
+            except (KeyboardInterrupt, Stopped):
                 stop.set()
+            finally:
                 for future in waiting:
                     future.cancel()
+                if waiting:
+                    stop.set()
                 keep()
-        return True
 
     def _take(self, episodes: list[Episode]) -> None:
         for episode in episodes:

@@ -16,6 +16,7 @@ from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
 from surefoot.problem import Problem, SafeStrategy, fields, shown
 from surefoot.simulation.episode import Factory
+from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import Run
 from surefoot.simulation.simulate import Simulation, chosen_workers, prepared
@@ -32,7 +33,7 @@ seeds = 10                      # how many, or a list of them: [3, 14, 15]
 
 # `surefoot scenarios` lists the built-in ones and their parameters.
 [[scenarios]]
-id = "stochastic-v1"
+id = "three-arms-v1"
 
 [[scenarios]]
 id = "lower-bound-v1"
@@ -179,11 +180,11 @@ class Study:
             if folder is not None:
                 so_far().save(folder)
 
-        with Bar("simulating", self.rounds, progress) as bar:
+        threads = chosen_workers(workers)
+        with Bar("simulating", self.rounds, progress) as bar, until_interrupted() as stop:
             for simulation in self.simulations:
                 bar.describe(simulation.plan.scenario.id)
-                if not simulation.carry_out(chosen_workers(workers), bar, keep):
-                    break
+                simulation.carry_out(threads, bar, stop, keep)
         return so_far()
 
 

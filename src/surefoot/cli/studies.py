@@ -1,0 +1,127 @@
+"""Running studies, and showing what has come of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from surefoot.reporting import words
+from surefoot.reporting.report import write_report
+from surefoot.reporting.results import results
+from surefoot.simulation.run import TABLE, Run
+from surefoot.simulation.study import EXAMPLE, Study, StudyError
+
+DEMO = """\
+title = "Routing requests among language models"
+seeds = 10
+
+[[scenarios]]
+id = "llm-routing-v1"
+
+[[policies]]
+policy = "solb"
+name = "SOLB"
+learning_rate = 0.05    # at the theorems' rate of 5e-5 nothing would be seen to move
+
+[[policies]]
+policy = "colb"
+name = "COLB"
+learning_rate = 0.05
+
+[[policies]]
+policy = "log-barrier"
+name = "no guardrails"
+learning_rate = 0.05
+"""
+
+
+def refuse(message: str) -> typer.Exit:
+    """Say what is wrong on stderr; the exit to raise."""
+    Console(stderr=True).print(message, style="red", highlight=False, markup=False, soft_wrap=True)
+    return typer.Exit(2)
+
+
+def read_text(path: Path) -> str:
+    """The text of a study file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise refuse(f"study must be a text file that can be read, got {path}: {error}") from None
+
+
+def carry_out(
+    text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False
+) -> None:
+    """Run a study, or what is missing of it, and report."""
+    console = Console()
+    earlier = earlier_run(out, name)
+    try:
+        study = Study.parse(text, folder, name, earlier)
+    except StudyError as error:
+        raise refuse(str(error)) from None
+    if story:
+        console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
+    run = study.run(out, workers)
+    if not run.complete:
+        missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
+        console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
+        raise typer.Exit(130)
+    show_tables(run, console)
+    report = write_report(run, out, command)
+    console.print(f"Report: {report}", soft_wrap=True, highlight=False)
+
+
+def earlier_run(out: Path, name: str) -> Run | None:
+    """What is already in the folder, if it is of the same study."""
+    if not (out / TABLE).is_file():
+        return None
+    try:
+        earlier = Run.load(out)
+    except ValueError as error:
+        raise refuse(f"{error}; choose another folder with --out") from None
+    other = earlier.provenance.get("study", {}).get("name")
+    if other != name:
+        raise refuse(f"out must be a folder of its own for each study, got {out} with the results of {other}")
+    return earlier
+
+
+def show_tables(run: Run, console: Console) -> None:
+    """The results of each scenario."""
+    for scenario in results(run):
+        if scenario.policies:
+            console.print(words.table(scenario))
+
+
+def show_run(folder: Path) -> None:
+    """The results in a folder, and how they were made."""
+    console = Console()
+    try:
+        run = Run.load(folder)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    console.print(run.provenance.get("title", ""), style="bold", highlight=False)
+    for part in run.provenance["simulations"]:
+        id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
+        state = "complete" if not missing else f"{missing} episodes missing"
+        console.print(
+            f"{id}: {', '.join(part['policies'])}; {seeds} seeds, {part['checkpoints'][-1]:,} rounds; {state}, "
+            f"{part['elapsed_seconds']:.1f} s, finished {part['finished']}",
+            soft_wrap=True,
+            highlight=False,
+        )
+    show_tables(run, console)
+    versions = run.provenance["simulations"][0]["versions"]
+    console.print(", ".join(f"{name} {version}" for name, version in versions.items()), style="dim", highlight=False)
+
+
+def write_example(path: Path) -> None:
+    """Write the example of a study file; never over another file."""
+    if path.exists():
+        raise refuse(f"path must not exist yet, got {path}")
+    try:
+        path.write_text(EXAMPLE.format(name=path), encoding="utf-8")
+    except OSError as error:
+        raise refuse(f"path must be writable, got {path}: {error}") from None
+    Console().print(f"Wrote {path}. Run it: surefoot run {path}", soft_wrap=True, highlight=False)

@@ -1,0 +1,215 @@
+"""The figures of a scenario. Each function draws one; `figures` names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.reporting.simplex import sequence, still, subject
+from surefoot.reporting.style import FAINT, FORBIDDEN, INK, Colour, Look, arm_colours, thousands
+
+MOST_ARMS = 7
+"""Arms drawn one by one in an allocation; the others are put together."""
+
+
+CAPTIONS = {
+    "plane": "Regret against total violation at the end: down and to the left is better. Each point is the mean over "
+    "the seeds, with 95 % intervals.",
+    "regret": "Regret over the rounds: how much more was lost than by the best safe strategy in hindsight. Mean over "
+    "the seeds; the band reaches from the 10 to the 90 % quantile.",
+    "violation": "Total violation over the rounds, of the guardrail violated most. Mean and band as for regret.",
+    "allocation": "What was played: the share of each arm between two checkpoints, mean over the seeds; on the right "
+    "the best safe strategy in hindsight.",
+    "safe-weight": "The weight of the safe strategy in what hard-constraint policies play: how much caution is left.",
+    "simplex": "The strategies over three arms as a triangle, after the last round of one run.",
+    "simplex-sequence": "The same run as time goes by: the estimated safe set closes in on the true one, and the "
+    "strategy moves.",
+}
+"""What each figure shows, in words."""
+
+
+class Drawn(NamedTuple):
+    """A figure and its name."""
+
+    name: str
+    draw: Callable[[], Figure]
+
+    @property
+    def caption(self) -> str:
+        """What it shows, in words."""
+        return CAPTIONS[self.name]
+
+
+def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
+    """All figures that can be drawn of a scenario."""
+    drawn = [Drawn("regret", lambda: over_rounds(scenario, look, "regret"))]
+    if scenario.guardrails:
+        drawn.append(Drawn("violation", lambda: over_rounds(scenario, look, "violation")))
+        drawn.append(Drawn("plane", lambda: plane(scenario, look)))
+    if any(policy.kind == "hard" for policy in scenario.policies):
+        drawn.append(Drawn("safe-weight", lambda: safe_weight(scenario, look)))
+    drawn.append(Drawn("allocation", lambda: allocation(scenario)))
+    chosen = subject(scenario)
+    if chosen is not None:
+        drawn.append(Drawn("simplex", lambda: still(scenario, chosen)))
+        drawn.append(Drawn("simplex-sequence", lambda: sequence(scenario, chosen)))
+    return drawn
+
+
+def canvas(width: float = 5.6, height: float = 3.4) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
+    """A quantity over the rounds, with bands."""
+    figure, axes = canvas()
+    ends = []
+    for policy in scenario.policies:
+        rounds, colour = policy.series("round"), look.colour[policy.name]
+        axes.fill_between(
+            rounds, policy.series(f"{column}_q10"), policy.series(f"{column}_q90"), color=colour, alpha=0.15, lw=0
+        )
+        axes.plot(rounds, policy.series(column), color=colour, ls=look.dashes[policy.name], lw=1.6)
+        ends.append((policy.series(column)[-1], policy.name, colour))
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.set(
+        title={"regret": "Regret", "violation": "Total violation"}[column],
+        xlabel="round",
+        ylabel=column,
+        xlim=(0, None),
+    )
+    thousands(axes, y=True)
+    label_ends(axes, ends)
+    return figure
+
+
+def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Write names beside the right ends of lines, apart from each other."""
+    low, high = axes.get_ylim()
+    apart, last = 0.075 * (high - low), -np.inf
+    for value, name, colour in sorted(ends):
+        last = max(value, last + apart)
+        axes.annotate(
+            name, (1.01, last), xycoords=axes.get_yaxis_transform(), color=colour, va="center", weight="bold",
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def plane(scenario: ScenarioResult, look: Look) -> Figure:
+    """Regret against violation, one point a policy."""
+    figure, axes = canvas()
+    for policy in scenario.policies:
+        final, colour = policy.final, look.colour[policy.name]
+        if final["seeds"] > 1:
+            axes.hlines(final["regret"], max(0.0, final["violation_low"]), final["violation_high"], color=colour, lw=1)
+            axes.vlines(final["violation"], final["regret_low"], final["regret_high"], color=colour, lw=1)
+        axes.plot(final["violation"], final["regret"], "o", color=colour, ms=8, mec="white")
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.axvline(0, color=INK, lw=0.8)
+    axes.margins(0.22, 0.18)
+    axes.set(title="Regret against violation", xlabel="total violation", ylabel="regret")
+    thousands(axes, y=True)
+    label_points(axes, scenario.policies, look)
+    return figure
+
+
+def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
+    """Write names beside points; where points are close, one below the other."""
+    written: list[tuple[float, float]] = []
+    for policy in sorted(policies, key=lambda policy: -policy.final["regret"]):
+        point = policy.final["violation"], policy.final["regret"]
+        x, y = axes.transData.transform(point)
+        lowest = min((above for beside, above in written if abs(x - beside) < 120), default=np.inf)
+        at = min(y + 8, lowest - 14)
+        written.append((x, at))
+        offset = 10, at - y
+        axes.annotate(
+            policy.name, point, offset, textcoords="offset pixels", color=look.colour[policy.name], weight="bold"
+        )
+
+
+def allocation(scenario: ScenarioResult) -> Figure:
+    """The share of each arm over the rounds, one panel a policy, and the benchmark beside them."""
+    policies = scenario.policies
+    shown = most_played(policies, scenario.problem.n_arms)
+    colours = dict(zip(shown, arm_colours(len(shown)), strict=True))
+    wide = min(3, len(policies))
+    tall = -(-len(policies) // wide)
+    figure = Figure(figsize=(2.9 * wide + 2.4, 2.5 * tall + 0.6), layout="constrained")
+    grid = figure.add_gridspec(tall, wide + 1, width_ratios=[*[1.0] * wide, 0.16])
+    edges = np.array([0, *scenario.rounds])
+    for place, policy in enumerate(policies):
+        axes = figure.add_subplot(grid[place // wide, place % wide])
+        below = np.zeros(len(scenario.rounds))
+        for arm in shown:
+            share = policy.allocation[:, arm] if arm >= 0 else 1.0 - below
+            axes.stairs(below + share, edges, baseline=below, fill=True, color=colours[arm] if arm >= 0 else FAINT)
+            below = below + share
+        axes.set(title=policy.name, xlabel="round", xlim=(0, edges[-1]), ylim=(0, 1))
+        axes.grid(False)
+        axes.locator_params(axis="x", nbins=4)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        thousands(axes)
+        if place % wide:
+            axes.set_yticklabels([])
+        else:
+            axes.set_ylabel("share of each arm")
+    benchmark_bar(figure.add_subplot(grid[0, wide]), scenario, shown, colours)
+    return figure
+
+
+def most_played(policies: list[PolicyResult], n_arms: int) -> list[int]:
+    """The arms to be drawn one by one, in their order; -1 stands for the others."""
+    if n_arms <= MOST_ARMS + 1:
+        return list(range(n_arms))
+    weight = sum(policy.allocation.mean(axis=0) for policy in policies) + np.array(policies[0].first[-1]["benchmark"])
+    return [*sorted(np.argsort(-np.asarray(weight))[:MOST_ARMS].tolist()), -1]
+
+
+def benchmark_bar(axes: Axes, scenario: ScenarioResult, shown: list[int], colours: dict[int, Colour]) -> None:
+    """The best safe strategy as a bar, with the names of the arms."""
+    benchmark = scenario.policies[0].first[-1]["benchmark"]
+    below = 0.0
+    handles = []
+    for arm in shown:
+        share = benchmark[arm] if arm >= 0 else 1.0 - below
+        colour = colours[arm] if arm >= 0 else FAINT
+        handles.append(
+            axes.bar(0, share, 1, below, color=colour, label=scenario.arms[arm] if arm >= 0 else "the others")
+        )
+        below += share
+    axes.set(title="best", ylim=(0, 1), xticks=[], yticks=[])
+    axes.grid(False)
+    axes.legend(handles=handles[::-1], loc="upper left", bbox_to_anchor=(1.1, 1.02), fontsize=8, handlelength=1)
+
+
+def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
+    """The weight of the safe strategy over the rounds."""
+    figure, axes = canvas()
+    ends = []
+    for policy in scenario.policies:
+        if policy.kind == "hard":
+            rounds, colour = policy.series("round"), look.colour[policy.name]
+            axes.fill_between(
+                rounds,
+                policy.series("safe_weight_q10"),
+                policy.series("safe_weight_q90"),
+                color=colour,
+                alpha=0.15,
+                lw=0,
+            )
+            axes.plot(rounds, policy.series("safe_weight"), color=colour, ls=look.dashes[policy.name], lw=1.6)
+            ends.append((policy.series("safe_weight")[-1], policy.name, colour))
+    axes.axhline(0.1, color=FORBIDDEN, lw=0.8, ls=":")
+    axes.annotate("0.1", (0.005, 0.11), xycoords=axes.get_yaxis_transform(), color=FORBIDDEN, fontsize=8)
+    axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02), xlim=(0, None))
+    thousands(axes)
+    label_ends(axes, ends)
+    return figure

@@ -1,0 +1,102 @@
+"""The report: one HTML file that needs nothing else, and the figures beside it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from surefoot.reporting import words
+from surefoot.reporting.figures import figures
+from surefoot.reporting.results import ScenarioResult, results
+from surefoot.reporting.style import Look, styled, write
+from surefoot.simulation.run import Run
+
+REPORT, FIGURES = "report.html", "figures"
+
+
+def write_report(run: Run, folder: str | Path, command: str) -> Path:
+    """Write report.html and the figures (SVG and PNG) into a folder; the path of the report.
+
+    `command` is what makes the run again.
+    """
+    folder = Path(folder)
+    scenarios = [scenario for scenario in results(run) if scenario.policies]
+    look = Look([name for part in run.provenance["simulations"] for name in part["policies"]])
+    with styled():
+        sections = [section(scenario, look, folder / FIGURES) for scenario in scenarios]
+    environment = Environment(
+        loader=PackageLoader("surefoot.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("report.html").render(
+        title=run.provenance.get("title", "Surefoot run"),
+        complete=run.complete,
+        sections=sections,
+        columns=words.COLUMNS,
+        colours=look.colour,
+        command=command,
+        study=run.provenance.get("study", {}).get("text"),
+        parts=run.provenance["simulations"],
+    )
+    path = folder / REPORT
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def section(scenario: ScenarioResult, look: Look, folder: Path) -> dict[str, Any]:
+    """What the report says of a scenario."""
+    problem, name = scenario.problem, slug(scenario.id)
+    guardrails = zip(scenario.guardrails, problem.thresholds, scenario.mean_costs, strict=True)
+    drawn = figures(scenario, look)
+    images = [image(write(figure.draw(), folder, f"{name}-{figure.name}")) for figure in drawn]
+    return {
+        "id": scenario.id,
+        "slug": name,
+        "about": scenario.about,
+        "facts": facts(scenario),
+        "arms": scenario.arms,
+        "guardrails": [
+            {"name": guardrail, "threshold": f"{limit:g}", "costs": [f"{cost:.3g}" for cost in costs]}
+            for guardrail, limit, costs in guardrails
+        ],
+        "safe": [] if problem.safe is None else [f"{share:.2g}" if share else "" for share in problem.safe.strategy],
+        "rows": [words.cells(policy, scenario) for policy in scenario.policies],
+        "described": [(policy.name, policy.described) for policy in scenario.policies],
+        "figures": [
+            {"name": figure.name, "caption": figure.caption, "image": at}
+            for figure, at in zip(drawn, images, strict=True)
+        ],
+    }
+
+
+def facts(scenario: ScenarioResult) -> str:
+    """The size of a scenario in a line."""
+    problem = scenario.problem
+    seeds = len(scenario.provenance["seeds"])
+    margin = (
+        "" if problem.safe is None or not scenario.guardrails else f", safe strategy with margin {problem.margin:.3g}"
+    )
+    count = len(scenario.guardrails)
+    rails = "no guardrails" if not count else f"{count} guardrail{'s' if count > 1 else ''}"
+    return (
+        f"{problem.n_arms} arms, {rails}, {scenario.rounds[-1]:,} rounds, delta {problem.delta:g}{margin}; "
+        f"{seeds} seed{'s' if seeds > 1 else ''}"
+    )
+
+
+def image(path: Path) -> str:
+    """A figure as the address of itself."""
+    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def slug(text: str) -> str:
+    """A name that can stand in a file name or an address."""
+    return re.sub(r"[^a-z0-9]+", "-", html.unescape(text).lower()).strip("-") or "scenario"

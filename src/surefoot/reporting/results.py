@@ -1,0 +1,109 @@
+"""A run as the report shows it: by scenario and policy, averaged over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from surefoot.problem import Floats, Problem
+from surefoot.simulation.run import Run
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """One policy in one scenario."""
+
+    name: str
+    kind: str
+    described: str  # the policy and its options
+    final: dict[str, Any]  # the summary at the last checkpoint
+    course: list[dict[str, Any]]  # the summary at every checkpoint
+    allocation: Floats  # (checkpoints, K) mean over the seeds, since the checkpoint before
+    violations: Floats  # (m,) mean over the seeds at the last checkpoint
+    first: list[dict[str, Any]]  # the rows of the first seed
+    microseconds: float | None  # processor time per round, in the policy
+
+    def series(self, column: str) -> Floats:
+        """A column of the summary over the checkpoints."""
+        return np.array([row[column] for row in self.course], np.float64)
+
+
+@dataclass(frozen=True)
+class ScenarioResult:
+    """All policies in one scenario."""
+
+    provenance: dict[str, Any]
+    policies: list[PolicyResult]
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return str(self.provenance["scenario"]["id"])
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What was to be solved."""
+        return Problem.from_dict(self.provenance["scenario"]["problem"])
+
+    @property
+    def about(self) -> str:
+        """What it is, in words."""
+        return str(self.provenance["scenario"]["about"])
+
+    @property
+    def arms(self) -> list[str]:
+        """Names of the arms."""
+        return list(self.provenance["scenario"]["arms"])
+
+    @property
+    def guardrails(self) -> list[str]:
+        """Names of the constraints."""
+        return list(self.provenance["scenario"]["guardrails"])
+
+    @cached_property
+    def mean_costs(self) -> Floats:
+        """The true costs."""
+        given = self.provenance["scenario"]["mean_costs"]
+        return np.array(given, np.float64).reshape(self.problem.n_constraints, self.problem.n_arms)
+
+    @property
+    def rounds(self) -> list[int]:
+        """The checkpoints."""
+        return list(self.provenance["checkpoints"])
+
+
+def results(run: Run) -> list[ScenarioResult]:
+    """The scenarios of a run, each with the policies that have been played in it."""
+    return [ScenarioResult(part, list(_policies(run, part))) for part in run.provenance["simulations"]]
+
+
+def _policies(run: Run, part: dict[str, Any]) -> Iterator[PolicyResult]:
+    id, last = part["scenario"]["id"], part["checkpoints"][-1]
+    summaries: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[list[dict[str, Any]]]] = {}
+    for row in run.summary(all_checkpoints=True).to_pylist():
+        if row["scenario"] == id:
+            summaries.setdefault(row["policy"], []).append(row)
+    for (name, _), episode in run.episodes(id).items():
+        rows.setdefault(name, []).append(episode.to_pylist())
+    for name, described in part["policies"].items():
+        if name not in summaries:
+            continue
+        episodes = rows[name]
+        options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
+        seconds = part["policy_seconds"].get(name)
+        yield PolicyResult(
+            name=name,
+            kind=described["kind"],
+            described=f"{described['policy']}({options})",
+            final=summaries[name][-1],
+            course=summaries[name],
+            allocation=np.mean([[row["allocation"] for row in episode] for episode in episodes], axis=0),
+            violations=np.mean([episode[-1]["violations"] for episode in episodes], axis=0),
+            first=episodes[0],
+            microseconds=None if seconds is None else 1e6 * seconds / (last * len(episodes)),
+        )

@@ -1,0 +1,84 @@
+"""How figures look: colours that the colour-blind can tell apart, one per policy, the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# after Okabe and Ito; beyond seven policies the dashes differ
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", ":", "-.")
+INK, FAINT, FORBIDDEN = "#1a1a1a", "#b8b8b8", "#D55E00"
+
+Colour = tuple[float, ...]
+
+SETTINGS: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "surefoot",
+    "savefig.dpi": 130,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw without a screen, in the style of the house."""
+    with matplotlib.rc_context(SETTINGS):
+        yield
+
+
+class Look:
+    """The colour and the dashes of each policy."""
+
+    def __init__(self, names: list[str]) -> None:
+        distinct = list(dict.fromkeys(names))
+        colours = list(islice(cycle(COLOURS), len(distinct)))
+        self.colour = dict(zip(distinct, colours, strict=True))
+        self.dashes = {name: DASHES[i // len(COLOURS) % len(DASHES)] for i, name in enumerate(distinct)}
+
+
+def arm_colours(count: int) -> list[Colour]:
+    """Colours of the arms: another family than those of the policies."""
+    return [tuple(colour) for colour in matplotlib.colormaps["cividis"](np.linspace(0.05, 0.95, max(count, 2)))][:count]
+
+
+def thousands(axes: Axes, x: bool = True, y: bool = False) -> None:
+    """Write large numbers short."""
+    for axis in ([axes.xaxis] if x else []) + ([axes.yaxis] if y else []):
+        axis.set_major_formatter(lambda value, _: short(value))
+
+
+def short(value: float) -> str:
+    """A number as a tick says it."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def write(figure: Figure, folder: Path, name: str) -> Path:
+    """Write a figure as SVG and PNG; the path of the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png")
+    path = folder / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None})
+    return path

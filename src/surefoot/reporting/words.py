@@ -1,0 +1,95 @@
+"""Results in words, and as tables on the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from surefoot.reporting.results import PolicyResult, ScenarioResult
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
+    """What became of the guardrails."""
+    final, guardrails = policy.final, scenario.guardrails
+    if not guardrails:
+        return "there are none"
+    runs, violating = final["seeds"], final["violating_runs"]
+    if violating == 0:
+        return f"kept in every round{f' of all {runs} runs' if runs > 1 else ''}"
+    broken = [name for name, total in zip(guardrails, policy.violations, strict=True) if total > 0]
+    share = percent(final["rounds_in_violation"] / final["round"])
+    excess = final["violation"] / final["round"]
+    named = " and ".join(broken if len(broken) < 3 else [*broken[:2], f"{len(broken) - 2} more"])
+    some = "" if violating == runs else f"; kept in {runs - violating} of {runs} runs"
+    return f"{named} over in {share} of the rounds, by {excess:.2g} on average{some}"
+
+
+def percent(share: float) -> str:
+    """A share that is not zero never reads as zero, nor one that is not all as all."""
+    if 0 < share < 0.01:
+        return "less than 1 %"
+    if 0.99 < share < 1:
+        return "more than 99 %"
+    return f"{share:.0%}".replace("%", " %")
+
+
+def with_interval(policy: PolicyResult, column: str) -> str:
+    """A mean over the seeds, with half the width of its 95 % interval."""
+    value, high = policy.final[column], policy.final[f"{column}_high"]
+    return number(value) if high is None or math.isnan(high) else f"{number(value)} ± {number(high - value)}"
+
+
+def number(value: float) -> str:
+    """A number with as many digits as one wants to read."""
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def safe_share(policy: PolicyResult) -> str:
+    """Runs without any violation, and the exact interval of their share."""
+    final = policy.final
+    low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
+    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+
+
+COLUMNS = (
+    "policy",
+    "guardrails",
+    "loss a round",
+    "regret",
+    "violation",
+    "rounds in violation",
+    "safe runs",
+    "\N{MICRO SIGN}s a round",
+)
+
+
+def cells(policy: PolicyResult, scenario: ScenarioResult) -> tuple[str, ...]:
+    """A row of the table of results."""
+    return (
+        policy.name,
+        verdict(policy, scenario),
+        f"{policy.final['loss'] / policy.final['round']:.3f}",
+        with_interval(policy, "regret"),
+        with_interval(policy, "violation"),
+        number(policy.final["rounds_in_violation"]),
+        safe_share(policy),
+        "" if policy.microseconds is None else f"{policy.microseconds:.2f}",
+    )
+
+
+def table(scenario: ScenarioResult) -> Table:
+    """The results of a scenario, for the terminal."""
+    from rich.table import Table
+
+    made = Table(title=f"{scenario.id}: who kept the guardrails?", title_justify="left")
+    for i, column in enumerate(("policy", "guardrails", "regret", "violation")):
+        made.add_column(column, justify="left" if i < 2 else "right", no_wrap=i != 1)
+    for policy in scenario.policies:
+        final = policy.final
+        made.add_row(policy.name, verdict(policy, scenario), number(final["regret"]), number(final["violation"]))
+    return made
