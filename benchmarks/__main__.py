@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import projection, rounds
+from benchmarks import projection, rounds, simulation
 
 
 def opening() -> None:
@@ -26,4 +26,5 @@ def opening() -> None:
 print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {numba.__version__}, {platform.machine()}")
 opening()
 rounds.report()
+simulation.report()
 projection.report()

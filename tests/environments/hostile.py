@@ -102,7 +102,6 @@ TABLES: dict[str, Callable[[Path], Path]] = {
 """Tables that are neither an array of losses nor a table of arms."""
 
 
-
 def arrays(*shape: int) -> dict[str, Callable[[Path], Path]]:
     """Arrays that are wrong, though of that shape after the rounds where they can be."""
     late = np.full((70_000, *shape), 0.5)

@@ -14,6 +14,7 @@ import surefoot as sf
 from surefoot.environments.losses import Adversary, Losses, Seen
 from surefoot.environments.lower_bound import LowerBoundLosses
 from surefoot.problem import Floats
+from tests.environments.bugs import bug
 from tests.environments.chance import ALARM, flips, p_value
 from tests.environments.hostile import HOSTILE, TABLES, arrays, rows, write_text, write_zip
 
@@ -322,11 +323,6 @@ def test_tables_with_wrong_content_are_refused(what: str, tmp_path: Path) -> Non
 def test_arrays_with_wrong_content_are_refused(what: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=REFUSED):
         sf.losses.Fixed(arrays(2)[what](tmp_path))
-
-
-def bug(why: str) -> pytest.MarkDecorator:
-    """Marks what shows a bug; the mark goes when the bug does (strict: it must)."""
-    return pytest.mark.xfail(strict=True, reason=f"BUG: {why}")
 
 
 @bug("np.load raises EOFError, which read_array does not catch")

@@ -69,7 +69,7 @@ class Beta(Costs):
     >>> import numpy as np, surefoot as sf
     >>> model, out = sf.costs.Beta([[0.2, 0.7]], concentration=20), np.empty((1000, 1, 2))
     >>> model.fill(out, 0, np.random.default_rng(1))
-    >>> out.mean(axis=0).round(2)
+    >>> out.mean(axis=0).round(1)
     array([[0.2, 0.7]])
     """
 

@@ -78,14 +78,15 @@ class ScenarioResult:
 
 def results(run: Run) -> list[ScenarioResult]:
     """The scenarios of a run, each with the policies that have been played in it."""
-    return [ScenarioResult(part, list(_policies(run, part))) for part in run.provenance["simulations"]]
+    summary = run.summary(all_checkpoints=True).to_pylist()
+    return [ScenarioResult(part, list(_policies(run, summary, part))) for part in run.provenance["simulations"]]
 
 
-def _policies(run: Run, part: dict[str, Any]) -> Iterator[PolicyResult]:
+def _policies(run: Run, summary: list[dict[str, Any]], part: dict[str, Any]) -> Iterator[PolicyResult]:
     id, last = part["scenario"]["id"], part["checkpoints"][-1]
     summaries: dict[str, list[dict[str, Any]]] = {}
     rows: dict[str, list[list[dict[str, Any]]]] = {}
-    for row in run.summary(all_checkpoints=True).to_pylist():
+    for row in summary:
         if row["scenario"] == id:
             summaries.setdefault(row["policy"], []).append(row)
     for (name, _), episode in run.episodes(id).items():

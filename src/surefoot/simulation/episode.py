@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
@@ -16,6 +17,7 @@ from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
 from surefoot.policies.base import Policy
 from surefoot.problem import SUM_TOLERANCE, Floats, Problem, shown
+from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
 
 DRAWN = 3
@@ -46,10 +48,11 @@ class Stopped(Exception):
 class Episode:
     """One policy in one world."""
 
-    def __init__(self, name: str, player: Player, scenario: Scenario) -> None:
-        self.name, self.player, self.scenario = name, player, scenario
+    def __init__(self, name: str, player: Player, scenario: Scenario, seed: int) -> None:
+        self.name, self.player, self.scenario, self.seed = name, player, scenario, seed
         self.ledger = PlayLedger(scenario.problem, scenario.mean_costs)
-        self.rows: list[dict[str, Any]] = []
+        self.table = SCHEMA.empty_table()
+        self._rows: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.counts = np.zeros(scenario.problem.n_arms)
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
@@ -97,15 +100,19 @@ class Episode:
             )
         return array
 
-    def check(self, world: Settled, seed: int) -> None:
+    def close(self) -> None:
+        """Make a table of the rows."""
+        self.table = pa.Table.from_pylist(self._rows, SCHEMA)
+
+    def check(self, world: Settled) -> None:
         """Write a row: the account, and the state of the policy after the round."""
         player = self.player
         proposal = getattr(player, "proposal", None)
         lower = getattr(player, "lower_costs", None) if self.counts.size == DRAWN else None
-        self.rows.append({
+        self._rows.append({
             "scenario": self.scenario.id,
             "policy": self.name,
-            "seed": seed,
+            "seed": self.seed,
             **self.ledger.entry(world),
             "safe_weight": float(getattr(player, "safe_weight", 0.0)),
             "empty_rounds": getattr(player, "empty_rounds", None),
@@ -124,7 +131,7 @@ def live_through(
         alone = [{name: factory} for name, factory in factories.items()]
         return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]
     problem, own_seed = scenario.problem, policy_seed(seed)
-    episodes = [Episode(name, factory(problem, own_seed), scenario) for name, factory in factories.items()]
+    episodes = [Episode(name, factory(problem, own_seed), scenario, seed) for name, factory in factories.items()]
     world, ledger, lived = World(scenario, seed), WorldLedger(problem, hindsight), 0
     for losses, costs in world.blocks(checkpoints[-1]):
         inside = [c - lived for c in checkpoints if lived < c <= lived + len(losses)]
@@ -139,6 +146,8 @@ def live_through(
             if end in inside:
                 settled = ledger.settle()
                 for episode in episodes:
-                    episode.check(settled, seed)
+                    episode.check(settled)
         lived += len(losses)
+    for episode in episodes:
+        episode.close()
     return episodes

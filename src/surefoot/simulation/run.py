@@ -92,7 +92,8 @@ class Run:
     def joined(cls, runs: Sequence[Run], **provenance: Any) -> Run:
         """Runs of different scenarios as one."""
         parts = [part for run in runs for part in run.provenance["simulations"]]
-        return cls(pa.concat_tables([run.table for run in runs]), {**provenance, "simulations": parts})
+        table = pa.concat_tables([run.table for run in runs]).combine_chunks()
+        return cls(table, {**provenance, "simulations": parts})
 
     def episodes(self, scenario: str) -> dict[tuple[str, int], pa.Table]:
         """The rows of each episode of a scenario, by policy and seed."""
@@ -148,7 +149,8 @@ class Run:
             raise ValueError(f"folder must hold a {TABLE} that can be read, got {folder}: {error}") from None
         if table.schema.names != SCHEMA.names or b"surefoot" not in (table.schema.metadata or {}):
             raise ValueError(f"folder must hold a {TABLE} of this version of surefoot, got {folder}")
-        return cls(table.replace_schema_metadata(None), json.loads(table.schema.metadata[b"surefoot"]))
+        provenance = json.loads(table.schema.metadata[b"surefoot"])
+        return cls(table.replace_schema_metadata(None).combine_chunks(), provenance)
 
 
 def by_key(keys: Iterable[Any]) -> dict[Any, list[int]]:

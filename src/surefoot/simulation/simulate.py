@@ -254,7 +254,7 @@ class Simulation:
 
     def _take(self, episodes: list[Episode]) -> None:
         for episode in episodes:
-            self._done[episode.name, episode.rows[0]["seed"]] = pa.Table.from_pylist(episode.rows, SCHEMA)
+            self._done[episode.name, episode.seed] = episode.table
             self._seconds[episode.name] = self._seconds.get(episode.name, 0.0) + episode.seconds
 
     def _order(self) -> list[Key]:
@@ -282,7 +282,8 @@ class Simulation:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         tables = [self._done[key] for key in order if key in self._done]
-        return Run(pa.concat_tables([SCHEMA.empty_table(), *tables]), {"simulations": [provenance]})
+        table = pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
+        return Run(table, {"simulations": [provenance]})
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,151 @@
+"""The command, as its user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import surefoot as sf
+from surefoot.cli import app
+from surefoot.policies import REGISTRY
+
+STUDY = """
+title = "Small"
+seeds = 3
+horizon = 400
+scenarios = [{id = "three-arms-v1"}, {id = "stochastic-v1"}]
+policies = [{policy = "solb", learning_rate = 0.3}, {policy = "log-barrier", name = "free"}]
+"""
+
+
+def call(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_study_leaves_everything_it_should(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, told, _ = call("run", study, "--out", out, "--workers", 2)
+    assert code == 0
+    assert "kept in every round of all 3 runs" in told
+    assert told.rstrip().endswith("report.html")
+    assert {path.name for path in out.iterdir()} == {"run.parquet", "provenance.json", "report.html", "figures"}
+    provenance = json.loads((out / "provenance.json").read_text())
+    assert provenance["study"] == {"name": "small.toml", "text": STUDY}
+    assert provenance["simulations"][0]["seeds"] == [0, 1, 2]
+    assert sf.Run.load(out).provenance == provenance  # the table itself knows, too
+
+
+def test_a_study_can_be_made_again_from_its_provenance(study: Path, tmp_path: Path) -> None:
+    call("run", study, "--out", tmp_path / "one")
+    again = tmp_path / "again" / "small.toml"
+    again.parent.mkdir()
+    again.write_text(json.loads((tmp_path / "one" / "provenance.json").read_text())["study"]["text"])
+    call("run", again, "--out", tmp_path / "two", "--workers", 1)
+    assert sf.Run.load(tmp_path / "one").table.equals(sf.Run.load(tmp_path / "two").table)
+
+
+def test_an_extended_study_runs_only_what_is_new(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    call("run", study, "--out", out)
+    first = sf.Run.load(out)
+    study.write_text(STUDY.replace("seeds = 3", "seeds = 4"))
+    code, _, _ = call("run", study, "--out", out)
+    more = sf.Run.load(out)
+    assert code == 0
+    assert more.table.num_rows == first.table.num_rows * 4 // 3
+    old = [row for row in more.table.to_pylist() if row["seed"] < 3]
+    assert old == first.table.to_pylist()
+    elapsed = [run.provenance["simulations"][0]["elapsed_seconds"] for run in (first, more)]
+    assert elapsed[0] < elapsed[1]
+
+
+def test_show_lists_what_is_there(study: Path, tmp_path: Path) -> None:
+    call("run", study, "--out", tmp_path / "out")
+    code, told, _ = call("show", tmp_path / "out")
+    assert code == 0
+    assert "three-arms-v1: solb, free; 3 seeds, 400 rounds; complete" in told
+    assert call("show", tmp_path)[0] == 2
+
+
+def test_wrong_studies_are_refused_in_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(STUDY.replace("solb", "slob").replace("three-arms-v1", "three-arms"))
+    code, told, wrong = call("run", path, "--out", tmp_path / "out")
+    assert (code, told) == (2, "")
+    assert wrong.splitlines()[0].startswith("scenarios[0].id must be one of stochastic-v1,")
+    assert wrong.splitlines()[1].endswith("got 'slob' (did you mean solb?)")
+    assert "Traceback" not in wrong
+    assert not (tmp_path / "out").exists()
+    assert call("run", tmp_path / "missing.toml")[0] == 2
+
+
+def test_a_folder_belongs_to_one_study(study: Path, tmp_path: Path) -> None:
+    call("run", study, "--out", tmp_path / "out")
+    other = tmp_path / "other.toml"
+    other.write_text(STUDY)
+    code, _, wrong = call("run", other, "--out", tmp_path / "out")
+    assert code == 2
+    assert "with the results of small.toml" in wrong
+
+
+def test_init_writes_an_example_that_runs_and_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert call("init", path)[0] == 0
+    assert f"surefoot run {path}" in path.read_text()
+    short = path.read_text().replace("# horizon = 50_000 ", "horizon = 300 ").replace("horizon = 20_000\n", "")
+    path.write_text(short)
+    assert call("run", path, "--out", tmp_path / "out")[0] == 0
+    assert call("init", path)[0] == 2
+    assert path.read_text() == short
+
+
+def test_lists_name_everything() -> None:
+    _, told, _ = call("scenarios")
+    assert all(id in told for id in sf.scenarios.SCENARIOS)
+    _, told, _ = call("policies")
+    assert all(name in told for name in REGISTRY)
+
+
+def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
+    code, told, _ = call("demo", "--out", tmp_path)
+    assert code == 0
+    assert "kept in every round of all 10 runs" in told
+    assert "over in" in told
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    path, out = tmp_path / "long.toml", tmp_path / "out"
+    text = STUDY.replace("horizon = 400", "horizon = 150_000").replace("seeds = 3", "seeds = 40")
+    path.write_text(text)
+    command = [sys.executable, "-m", "surefoot", "run", str(path), "--out", str(out), "--workers", "2"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(2.5)
+    running.send_signal(signal.SIGINT)
+    told, _ = running.communicate(timeout=60)
+    if running.returncode == 0:
+        pytest.skip("this machine was faster than the interruption")
+    if out.exists():  # else it had not begun
+        assert running.returncode == 130
+        assert "episodes missing. To go on: surefoot run" in told
+        assert not sf.Run.load(out).complete
+    assert call("run", path, "--out", out)[0] == 0
+    assert call("run", path, "--out", tmp_path / "whole")[0] == 0
+    assert sf.Run.load(out).table.equals(sf.Run.load(tmp_path / "whole").table)

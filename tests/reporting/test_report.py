@@ -1,0 +1,186 @@
+"""The report stands alone, shows everything it should, and survives odd runs."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import surefoot as sf
+from surefoot.reporting import figures, words
+from surefoot.reporting.report import write_report
+from surefoot.reporting.results import results
+from surefoot.reporting.simplex import subject
+from surefoot.reporting.style import Look, short
+
+POLICIES: dict[str, Any] = {
+    "solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3),
+    "colb": lambda problem, seed: sf.COLB(problem, seed, learning_rate=0.3),
+    "<i>no & guardrails</i>": lambda problem, seed: sf.LogBarrier(problem, seed, learning_rate=0.3),
+}
+
+
+def simulated(id: str, seeds: int = 3, **options: Any) -> sf.Run:
+    return sf.simulate(sf.scenarios.make(id, horizon=600, **options), POLICIES, seeds, workers=1)
+
+
+class Page(HTMLParser):
+    """The tags of a page, and their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def attributes(self, tag: str, name: str) -> list[str]:
+        return [attributes.get(name) or "" for found, attributes in self.tags if found == tag]
+
+
+@pytest.fixture(scope="module")
+def three_arms(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    folder = tmp_path_factory.mktemp("report")
+    path = write_report(simulated("three-arms-v1"), folder, "surefoot run x.toml")
+    return path.read_text(encoding="utf-8"), folder
+
+
+def test_the_page_needs_nothing_else(three_arms: tuple[str, Path]) -> None:
+    text, _ = three_arms
+    page = Page(text)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.attributes("img", "src"))
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
+    assert all(target.startswith("#") for target in page.attributes("a", "href"))
+    assert "url(" not in text
+    assert "viewport" in page.attributes("meta", "name")
+    assert "@media print" in text
+
+
+def test_every_figure_is_there_with_words_and_in_two_formats(three_arms: tuple[str, Path]) -> None:
+    text, folder = three_arms
+    page = Page(text)
+    names = {path.stem.removeprefix("three-arms-v1-") for path in (folder / "figures").glob("*.svg")}
+    assert names == set(figures.CAPTIONS)
+    assert len(page.attributes("img", "alt")) == len(names)
+    assert all(page.attributes("img", "alt"))
+    for name in names:
+        assert (folder / "figures" / f"three-arms-v1-{name}.png").read_bytes().startswith(b"\x89PNG")
+        ElementTree.parse(folder / "figures" / f"three-arms-v1-{name}.svg")
+
+
+def test_axes_are_labelled(three_arms: tuple[str, Path]) -> None:
+    _, folder = three_arms
+    for name, labels in {
+        "regret": ("round", "regret"),
+        "violation": ("round", "violation"),
+        "plane": ("total violation", "regret"),
+        "safe-weight": ("round", "safe weight"),
+        "allocation": ("round", "share of each arm"),
+    }.items():
+        drawn = (folder / "figures" / f"three-arms-v1-{name}.svg").read_text()
+        for label in labels:
+            assert f">{label}</text>" in drawn, (name, label)
+
+
+def test_names_are_escaped(three_arms: tuple[str, Path]) -> None:
+    text, _ = three_arms
+    assert "<i>no" not in text
+    assert "&lt;i&gt;no &amp; guardrails&lt;/i&gt;" in text
+
+
+def test_how_to_make_it_again_is_told(three_arms: tuple[str, Path]) -> None:
+    text, _ = three_arms
+    assert "<pre>surefoot run x.toml</pre>" in text
+    assert f"surefoot {sf.__version__}" in text
+
+
+def test_the_simplex_is_drawn_for_three_arms_and_a_hard_policy_first() -> None:
+    drawn = results(simulated("three-arms-v1"))[0]
+    chosen = subject(drawn)
+    assert chosen is not None
+    assert chosen.name == "solb"
+    assert subject(results(simulated("stochastic-v1"))[0]) is None
+    alone = sf.simulate(sf.scenarios.make("three-arms-v1", horizon=300), {"free": sf.LogBarrier}, 1, workers=1)
+    assert subject(results(alone)[0]) is None
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+@pytest.mark.parametrize("id", ["many-constraints-v1", "many-arms-v1", "adaptive-v1"])
+def test_other_sizes_can_be_reported(id: str, tmp_path: Path) -> None:
+    assert write_report(simulated(id, seeds=1), tmp_path, "again").is_file()
+
+
+def test_a_plain_bandit_can_be_reported(tmp_path: Path) -> None:
+    scenario = sf.Scenario("plain-v1", sf.Problem(2, [], 100), sf.losses.Bernoulli([0.2, 0.8]))
+    run = sf.simulate(scenario, {"free": sf.LogBarrier}, 1, workers=1)
+    assert "no guardrails" in write_report(run, tmp_path, "again").read_text()
+
+
+def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
+    run = simulated("three-arms-v1")
+    run.provenance["simulations"][0]["missing_episodes"] = 3
+    assert "not complete" in write_report(run, tmp_path, "again").read_text()
+
+
+def test_a_policy_has_one_colour_everywhere_and_no_two_look_alike() -> None:
+    names = [f"policy {i}" for i in range(20)]
+    look = Look(names)
+    assert len({(look.colour[name], look.dashes[name]) for name in names}) == 20
+    assert Look([*names, *names]).colour == look.colour
+
+
+class TestWords:
+    def verdict(self, strategies: list[list[float]], costs: list[list[float]], thresholds: list[float]) -> str:
+        class Plays:
+            def __init__(self, problem: sf.Problem, seed: int) -> None:
+                self.strategy = np.array(strategies[seed_number(seed) % len(strategies)])
+
+            def ask(self) -> sf.Decision:
+                return sf.Decision(int(self.strategy.argmax()), float(self.strategy.max()))
+
+            def tell(self, decision: sf.Decision, loss: float, costs: list[float]) -> None:
+                pass
+
+        def seed_number(seed: int) -> int:
+            from surefoot.simulation.world import policy_seed
+
+            return [policy_seed(number) for number in range(4)].index(seed) if seed else 0
+
+        problem = sf.Problem(len(costs[0]), thresholds, 50)
+        scenario = sf.Scenario("x-v1", problem, sf.losses.Fixed([0.5] * len(costs[0])), sf.costs.Fixed(costs))
+        drawn = results(sf.simulate(scenario, {"p": Plays}, 4, workers=1))[0]
+        return words.verdict(drawn.policies[0], drawn)
+
+    def test_kept(self) -> None:
+        assert self.verdict([[0, 1]], [[0.9, 0.1]], [0.5]) == "kept in every round of all 4 runs"
+
+    def test_broken_in_all_runs(self) -> None:
+        told = self.verdict([[1, 0]], [[0.9, 0.1], [0.1, 0.1]], [0.5, 0.5])
+        assert told == "cost 0 over in 100 % of the rounds, by 0.4 on average"
+
+    def test_broken_in_some_runs(self) -> None:
+        told = self.verdict([[1, 0], [0, 1]], [[0.9, 0.1]], [0.5])
+        assert told == "cost over in 50 % of the rounds, by 0.2 on average; kept in 2 of 4 runs"
+
+    def test_many_broken(self) -> None:
+        told = self.verdict([[1, 0]], [[0.9, 0.1]] * 4, [0.5] * 4)
+        assert told.startswith("cost 0 and cost 1 and 2 more over")
+
+    def test_no_share_reads_as_nothing_or_everything_when_it_is_not(self) -> None:
+        assert words.percent(0.001) == "less than 1 %"
+        assert words.percent(0.9999) == "more than 99 %"
+        assert words.percent(1.0) == "100 %"
+        assert words.percent(0.5) == "50 %"
+
+    def test_numbers(self) -> None:
+        assert [words.number(x) for x in (0, 12345.6, -5.678, 0.0123)] == ["0", "12,346", "-5.68", "0.0123"]
+        assert [short(x) for x in (0, 1500, -2e6, 0.25)] == ["0", "1.5k", "\N{MINUS SIGN}2M", "0.25"]
+        assert re.fullmatch(
+            r"10 of 10 \(69% to 100%\)", words.safe_share(results(simulated("three-arms-v1", 10))[0].policies[0])
+        )
