@@ -17,6 +17,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.analysis import hindsight, ledger
 from surefoot.environments import costs, losses
+from surefoot.policies import base
 from surefoot.policies.solb import SOLB
 from surefoot.problem import Floats, Problem
 
@@ -109,14 +110,14 @@ def shares() -> None:
         return wrapper
 
     places = [
-        (SOLB, "_block", "kernels"), (ledger, "add_world", "kernels"), (ledger, "add_play", "kernels"),
+        (base, "play", "kernels"), (ledger, "add_world", "kernels"), (ledger, "add_play", "kernels"),
         (hindsight, "best_vertex", "kernels"), (ledger, "squared_gap", "kernels"),
         (losses.Bernoulli, "fill", "random numbers"), (costs.Bernoulli, "fill", "random numbers"),
     ]  # fmt: skip
     kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in places]
     for owner, name, what in places:
         inner = timed(what, getattr(owner, name))
-        setattr(owner, name, staticmethod(inner) if name == "_block" else inner)
+        setattr(owner, name, inner)
     started = time.process_time()
     sf.simulate(scenario(), {"solb": solb}, SEEDS, workers=1)
     total = time.process_time() - started

@@ -378,8 +378,6 @@ def test_nothing_of_another_version_is_used() -> None:
 
 # Errors at the door
 
-REFUSED = r"must .*, got"
-
 
 @pytest.mark.parametrize(
     "seeds", [0, -1, 1.5, True, None, "3", math.nan, 2 * 10**9, [], [1, 1], [-1], [1.5], [True], [None], ["1"], [[1]]]
@@ -503,6 +501,14 @@ def test_what_is_no_strategy_is_refused(strategy: Any) -> None:
     scenario = sf.Scenario("two", sf.Problem(2, [], 100), sf.losses.Bernoulli([0.1, 0.2]))
     with pytest.raises(ValueError, match=r"^strategy of mine must be 2 shares that sum to 1, got"):
         sf.simulate(scenario, {"mine": always(strategy)}, 1, [100], 1)
+
+
+@bug("a decision is not looked at: arm -1 is taken for the last arm unsaid, arm 2 of 2 raises IndexError")
+@pytest.mark.parametrize("arm", [-1, 2])
+def test_arms_that_do_not_exist_are_refused(arm: int) -> None:
+    scenario = sf.Scenario("two", sf.Problem(2, [], 100), sf.losses.Bernoulli([0.1, 0.2]))
+    with pytest.raises(ValueError, match=r"must .*, got"):
+        sf.simulate(scenario, {"mine": always([0.5, 0.5], ask=lambda: sf.Decision(arm, 0.5))}, 1, [100], 1)
 
 
 def test_an_error_of_a_policy_comes_through() -> None:
@@ -665,8 +671,8 @@ def test_more_arms_than_a_block_is_meant_for() -> None:
 class Hoarder(sf.COLB):
     """Keeps every strategy it ever played."""
 
-    def _play(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        super()._play(losses, costs, strategies, safe_weights)
+    def live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        super().live(losses, costs, strategies, safe_weights)
         vars(self).setdefault("kept", []).append(strategies.copy())
 
 

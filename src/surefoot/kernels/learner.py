@@ -1,6 +1,6 @@
 """Mirror descent with the log-barrier and increasing learning rates, on the truncated safe set (Section 3.2)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,14 +84,3 @@ def draw(strategy: Floats, uniform: float) -> int:
             if uniform < 0.0:
                 return a
     return last
-
-
-@compiled
-def enter(t: int, strategy: Floats, generator: Any, costs: Floats, strategies: Floats, observed: Floats) -> int:
-    """Begin a round of a block: note the strategy, draw an arm and copy the costs it will show."""
-    for a in range(strategy.size):
-        strategies[t, a] = strategy[a]
-    arm = draw(strategy, generator.random())
-    for i in range(observed.size):
-        observed[i] = costs[t, i, arm]
-    return arm

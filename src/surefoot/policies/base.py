@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefoot.kernels.dual import EMPTY
+from surefoot.kernels.episode import UPDATES, play, step
 from surefoot.kernels.learner import draw
 from surefoot.problem import (
     Decision,
@@ -61,21 +63,34 @@ class Policy(ABC):
 
     @abstractmethod
     def _start(self) -> Any:
-        """The state before the first round: arrays, in (nested) named tuples, that `_learn` changes in place."""
+        """The state before the first round: arrays, in (nested) named tuples, that `_learn` changes in place.
 
-    @abstractmethod
+        It has the fields ``strategy`` (K,), the probabilities from which `ask` draws, and ``safe_weight`` (1,).
+        """
+
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        """Take in the feedback of one decision. The input is valid."""
+        """Take in the feedback of one decision; the input is valid. By default, the update tied to the state."""
+        if step(self._state, arm, propensity, loss, costs[: self._n_heeded]) == EMPTY:
+            self._recover()
+
+    def _recover(self) -> None:
+        """Find a strategy after an update that has found the safe set empty, and said so."""
+        raise NotImplementedError(f"{type(self).__name__} never finds an empty safe set")
 
     @property
-    @abstractmethod
-    def _playing(self) -> Floats:
-        """The probabilities from which `ask` draws, the array itself."""
+    def _n_heeded(self) -> int:
+        """How many of the costs, counted from the first, the update looks at."""
+        return self.problem.n_constraints
 
     @property
     def strategy(self) -> Floats:
         """The probabilities from which `ask` draws (x_t); a read-only copy."""
-        return snapshot(self._playing)
+        return snapshot(self._state.strategy)
+
+    @property
+    def safe_weight(self) -> float:
+        """The weight of the safe strategy in what is played (gamma_{t-1}); 0 for policies that never mix it in."""
+        return float(self._state.safe_weight[0])
 
     @property
     def round(self) -> int:
@@ -86,9 +101,9 @@ class Policy(ABC):
         """Draw an arm from the strategy; keep the decision for `tell`."""
         if self._round >= self.problem.horizon:
             self._refuse("ask")
-        playing = self._playing
-        arm = draw(playing, self._rng.random())
-        return Decision(arm, float(playing[arm]))
+        strategy = self._state.strategy
+        arm = draw(strategy, self._rng.random())
+        return Decision(arm, float(strategy[arm]))
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
@@ -116,21 +131,24 @@ class Policy(ABC):
         """
         if self._round + len(losses) > self.problem.horizon:
             self._refuse("live")
-        self._play(losses, costs, strategies, safe_weights)
+        if type(self._state) in UPDATES:
+            self._live_compiled(losses, costs, strategies, safe_weights)
+        else:
+            for t in range(len(losses)):
+                strategies[t], safe_weights[t] = self._state.strategy, self.safe_weight
+                arm = draw(self._state.strategy, self._rng.random())
+                received = np.ascontiguousarray(costs[t, :, arm])
+                self._learn(arm, float(strategies[t, arm]), float(losses[t, arm]), received)
         self._round += len(losses)
 
-    def _play(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        """What `live` does; a policy that is to be fast does it in compiled code."""
-        for t in range(len(losses)):
-            playing = self._playing
-            strategies[t], safe_weights[t] = playing, self.safe_weight
-            arm = draw(playing, self._rng.random())
-            self._learn(arm, float(playing[arm]), float(losses[t, arm]), np.ascontiguousarray(costs[t, :, arm]))
-
-    @property
-    def safe_weight(self) -> float:
-        """The weight of the safe strategy in what is played (gamma_{t-1}); 0 for policies that never mix it in."""
-        return 0.0
+    def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        lived, observed = 0, np.zeros(self._n_heeded)
+        while lived < len(losses):
+            rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
+            rounds = play(self._state, self._rng, *rest, observed)
+            lived += abs(rounds)
+            if rounds < 0:
+                self._recover()
 
     # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
     # decide, and find the words if they refuse.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled, compiled_apart, merged
+from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.learner import Learner, descend, enter
+from surefoot.kernels.episode import lives_by
+from surefoot.kernels.learner import Learner, descend
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -19,6 +20,8 @@ class State(NamedTuple):
     learner: Learner
     known: Costs
     empty_rounds: Floats  # (1,)
+    strategy: Floats  # (K,) x_t: the proposal itself
+    safe_weight: Floats  # (1,) 0
 
 
 @merged
@@ -34,31 +37,16 @@ def learn(
     proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
     arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
-    empty_rounds: Floats,
+    empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     work = Workspace(arms, rows, factor, places)
     learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
-    return update(State(learner, Costs(counts, means, lower, upper, scale), empty_rounds), arm, propensity, loss, costs)
+    state = State(learner, Costs(counts, means, lower, upper, scale), empty_rounds, strategy, safe_weight)
+    return update(state, arm, propensity, loss, costs)
 
 
-@compiled_apart
-def play(
-    state: State,
-    generator: Any,
-    losses: Floats,
-    costs: Floats,
-    strategies: Floats,
-    safe_weights: Floats,
-    observed: Floats,
-) -> int:
-    """Live through a block of rounds, up to the first after which the safe set is empty."""
-    for t in range(len(losses)):
-        arm = enter(t, state.learner.proposal, generator, costs, strategies, observed)
-        safe_weights[t] = 0.0
-        if update(state, arm, state.learner.proposal[arm], losses[t, arm], observed) == EMPTY:
-            return -(t + 1)
-    return len(losses)
+lives_by(State, update)
 
 
 class COLB(MirrorDescent):
@@ -107,16 +95,16 @@ class COLB(MirrorDescent):
     """
 
     kind: ClassVar[str] = "soft"
-    _block = staticmethod(play)
 
     def _start(self) -> State:
-        return State(self._new_learner(), self._new_costs(), np.zeros(1))
+        learner = self._new_learner()
+        return State(learner, self._new_costs(), np.zeros(1), learner.proposal, np.zeros(1))
+
+    def _restored(self) -> None:
+        super()._restored()
+        if self.safe_weight != 0.0:
+            raise ValueError(f"state.safe_weight must be 0, got {self.safe_weight:g}")
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
         if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:
-            self._scatter()  # line 20
-
-    @property
-    def _playing(self) -> Floats:
-        playing: Floats = self._state.learner.proposal
-        return playing
+            self._recover()  # line 20

@@ -68,6 +68,10 @@ class LogBarrier(COLB):
         )
 
     @property
+    def _n_heeded(self) -> int:
+        return 0
+
+    @property
     def _limits(self) -> Floats:
         return NO_COSTS
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,11 +17,8 @@ from surefoot.problem import SUM_TOLERANCE, Problem, choice, number
 class MirrorDescent(Policy):
     """A policy whose proposal is found by mirror descent in the truncated safe set.
 
-    The state of a subclass starts with the fields ``learner, known, empty_rounds``.
+    The state of a subclass has the fields ``learner, known, empty_rounds``.
     """
-
-    _block: ClassVar[Callable[..., int]]
-    """The compiled loop over rounds: how many it has lived through, negative if the last left an empty safe set."""
 
     def __init__(
         self,
@@ -70,16 +65,7 @@ class MirrorDescent(Policy):
         for arm in np.flatnonzero(known.counts):
             bound(known, int(arm))
 
-    def _play(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        lived, observed = 0, np.zeros(self._state.known.means.shape[0])
-        while lived < len(losses):
-            rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = self._block(self._state, self._rng, *rest, observed)
-            lived += abs(rounds)
-            if rounds < 0:
-                self._scatter()
-
-    def _scatter(self) -> None:
+    def _recover(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""
         scatter(self._state.learner, self._rng.standard_exponential(self.problem.n_arms))
         self._state.empty_rounds[0] += 1

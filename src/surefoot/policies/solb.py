@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled, compiled_apart, merged
+from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.learner import Learner, descend, enter
+from surefoot.kernels.episode import lives_by
+from surefoot.kernels.learner import Learner, descend
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -75,23 +76,7 @@ def learn(
     return update(state, arm, propensity, loss, costs)
 
 
-@compiled_apart
-def play(
-    state: State,
-    generator: Any,
-    losses: Floats,
-    costs: Floats,
-    strategies: Floats,
-    safe_weights: Floats,
-    observed: Floats,
-) -> int:
-    """Live through a block of rounds, up to the first after which the safe set is empty."""
-    for t in range(len(losses)):
-        arm = enter(t, state.strategy, generator, costs, strategies, observed)
-        safe_weights[t] = state.safe_weight[0]
-        if update(state, arm, state.strategy[arm], losses[t, arm], observed) == EMPTY:
-            return -(t + 1)
-    return len(losses)
+lives_by(State, update)
 
 
 class SOLB(MirrorDescent):
@@ -145,7 +130,6 @@ class SOLB(MirrorDescent):
     """
 
     kind: ClassVar[str] = "hard"
-    _block = staticmethod(play)
 
     def _start(self) -> State:
         safe, thresholds = self.problem.safe, self.problem.thresholds
@@ -174,14 +158,4 @@ class SOLB(MirrorDescent):
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
         if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:
-            self._scatter()  # line 24
-
-    @property
-    def _playing(self) -> Floats:
-        playing: Floats = self._state.strategy
-        return playing
-
-    @property
-    def safe_weight(self) -> float:
-        """The weight of the safe strategy in the mixture (gamma_{t-1})."""
-        return float(self._state.safe_weight[0])
+            self._recover()  # line 24

@@ -1,0 +1,63 @@
+"""A policy's life through a block of rounds, in compiled code: one loop for all policies.
+
+A policy brings the type of its state and a compiled function ``update(state, arm, propensity, loss, costs) -> status``,
+tied to each other by `lives_by`. The state has the fields ``strategy`` (K,), what is played, and ``safe_weight`` (1,).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba.extending import overload
+
+from surefoot.kernels.compile import OPTIONS, compiled_apart
+from surefoot.kernels.dual import EMPTY, Floats
+from surefoot.kernels.learner import draw
+
+UPDATES: dict[type, Callable[..., int]] = {}
+
+
+def lives_by(state: type, update: Callable[..., int]) -> None:
+    """Tie the type of a state to the compiled function that takes in the feedback of a round."""
+    UPDATES[state] = update
+
+
+def step(state: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+    """Take in the feedback of a round, by the update that belongs to the state."""
+    return UPDATES[type(state)](state, arm, propensity, loss, costs)
+
+
+MERGED: Any = {name: value for name, value in OPTIONS.items() if name not in ("cache", "nogil")}
+
+
+@overload(step, jit_options=MERGED)
+def _compiled_step(state: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
+    update = UPDATES[state.instance_class]
+
+    def taken_in(state: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
+        return update(state, arm, propensity, loss, costs)
+
+    return taken_in
+
+
+@compiled_apart
+def play(
+    state: Any,
+    generator: Any,
+    losses: Floats,
+    costs: Floats,
+    strategies: Floats,
+    safe_weights: Floats,
+    observed: Floats,
+) -> int:
+    """Live through a block of rounds: how many there were, negative if the last left an empty safe set and ended it."""
+    strategy = state.strategy
+    for t in range(len(losses)):
+        for a in range(strategy.size):
+            strategies[t, a] = strategy[a]
+        safe_weights[t] = state.safe_weight[0]
+        arm = draw(strategy, generator.random())
+        for i in range(observed.size):
+            observed[i] = costs[t, i, arm]
+        if step(state, arm, strategy[arm], losses[t, arm], observed) == EMPTY:
+            return -(t + 1)
+    return len(losses)
