@@ -119,10 +119,11 @@ RULES: Mapping[str, Interval] = {
     "margin": Interval(0, 0.5, open_low=True, open_high=True),
     # a simulation
     "seeds": Interval(1, 1e9, whole=True),
+    "one of seeds": Interval(0, 9.2e18, whole=True),  # so that a table can hold it
     "checkpoints": Interval(1, 1e15, whole=True),
     "workers": Interval(1, 4096, whole=True),
     # the offline optimum
-    "total_losses": REAL,
+    "total_losses": Interval(-1e15, 1e15),
     "mean_costs": SHARE,
 }
 

@@ -12,8 +12,8 @@ import pytest
 from scipy.optimize import linprog
 
 import surefoot as sf
+from surefoot.kernels.safety import weight_needed
 from surefoot.policies.mirror import MirrorDescent
-from surefoot.policies.solb import weight_needed
 from surefoot.problem import Floats
 from tests.policies.radius import shrink_radius
 
@@ -183,10 +183,9 @@ def test_d4_mixing() -> None:
 def test_d4_weight_with_one_constraint_far_below_its_safe_cost() -> None:
     """Two constraints: one violated, one whose cost is far below the safe strategy's own."""
     problem = sf.Problem(2, [0.5, 0.5], 10_000, 0.1, sf.SafeStrategy([0, 1], [0.2, 0.4]))
-    policy = sf.SOLB(problem, 0, learning_rate=0.1)
-    for arm in (0, 1):
-        policy._state.known.upper[:, arm] = [0.9, 0.1]
-    assert weight_needed(policy._state) == pytest.approx(0.4 / 0.7)
+    upper = np.array([[0.9, 0.9], [0.1, 0.1]])
+    weight = weight_needed(np.array([0.5, 0.5]), upper, problem.thresholds.copy(), problem.safe.costs.copy())
+    assert weight == pytest.approx(0.4 / 0.7)
     assert literal_weight(np.array([0.9, 0.1]), problem) > 1
 
 

@@ -122,6 +122,13 @@ def scenario(kind: str) -> sf.Scenario:
         "m=0": ([], 4, None, sf.losses.Bernoulli([0.8, 0.4, 0.2, 0.6]), None),
         "m=0, safe": ([], 4, sf.SafeStrategy([0, 0, 0, 1], []), sf.losses.Fixed(NOISE[:, :4]), None),
         "m=1": ([0.55], 3, None, sf.losses.Fixed(NOISE[:, :3] * [0.2, 1, 1]), one),
+        "m=1, safe, tight": (
+            [0.55],
+            3,
+            sf.SafeStrategy([0, 0.2, 0.8], [0.25]),
+            sf.losses.Fixed(NOISE[:, :3] * [0.2, 1, 1]),
+            one,
+        ),
         "m=1, safe": ([0.9], 3, safe_arm, sf.losses.Drifting([0.1, 0.5, 0.9], [0.9, 0.5, 0.4]), mild),
         "m=1, safe, adaptive": ([0.85], 3, safe_arm, sf.losses.RaiseMostPlayed([0.1, 0.3, 0.9], 0.3), mild),
         "m=3": ([0.5, 0.6, 0.6], 4, None, sf.losses.Switching([[0.1, 0.9, 0.5, 0.7], [0.9, 0.1, 0.5, 0.7]], 99), three),
@@ -135,7 +142,11 @@ def scenario(kind: str) -> sf.Scenario:
 
 POLICIES = {"solb": quick(sf.SOLB), "colb": quick(sf.COLB), "log-barrier": quick(sf.LogBarrier)}
 WITHOUT = [(kind, name) for kind in ("m=0", "m=1", "m=3", "m=3, adaptive") for name in ("colb", "log-barrier")]
-WITH = [(kind, name) for kind in ("m=0, safe", "m=1, safe", "m=1, safe, adaptive", "m=3, safe") for name in POLICIES]
+WITH = [
+    (kind, name)
+    for kind in ("m=0, safe", "m=1, safe", "m=1, safe, tight", "m=1, safe, adaptive", "m=3, safe")
+    for name in POLICIES
+]
 
 
 @pytest.mark.filterwarnings("ignore:the margin")
@@ -174,6 +185,7 @@ def test_things_happen_in_these_worlds() -> None:
         assert last["safety_regret"] != 0
         assert last["safety_complexity"] > 0
         assert last["worst_margin"] > 0
+    assert sum(share > 0 for share in rows["m=1, safe, tight", "solb"][-1]["benchmark"]) == 2  # a mixture is best
     for kind, name in rows:
         first, *_, last = rows[kind, name]
         assert last["learning_regret"] != 0

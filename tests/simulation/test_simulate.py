@@ -25,6 +25,7 @@ from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.simulate import Simulation, chosen_rounds
 from surefoot.simulation.world import World, policy_seed
 from tests.environments.bugs import bug
+from tests.environments.chance import ALARM, p_value
 from tests.simulation.players import Always, Disguised, always, quick
 
 pytestmark = pytest.mark.filterwarnings("ignore:the margin")
@@ -165,6 +166,17 @@ def test_every_policy_of_a_seed_meets_the_same_world() -> None:
         arms = Counter((one[0], two[0]) for one, two in zip(even.told, odd.told, strict=True))
         assert set(arms) == set(product((0, 1), repeat=2))  # they did not just play alike
     assert made["even"][1].told != made["even"][2].told
+
+
+def test_losses_costs_and_policies_draw_from_streams_of_their_own() -> None:
+    # products of independent uniform numbers have mean 1/4 and variance 7/144; false-alarm rate ALARM (1e-6), and the
+    # control is a stream with itself
+    n, world = 20_000, World(SCENARIOS["plain"], 5)
+    parts = [world.loss_generator.random(n), world._cost_generator.random(n)]
+    parts.append(np.random.default_rng(policy_seed(5)).random(n))
+    products = np.column_stack([parts[0] * parts[1], parts[1] * parts[2], parts[2] * parts[0]])
+    assert p_value(products, np.full(3, 1 / 4), np.full(3, 7 / 144)) > ALARM
+    assert p_value(parts[0][:, None] ** 2, np.full(1, 1 / 4), np.full(1, 7 / 144)) < ALARM
 
 
 def test_adversaries_flip_the_same_coins_for_every_policy() -> None:
@@ -363,10 +375,12 @@ def test_nothing_of_another_scenario_is_used(which: int) -> None:
     assert equal(after.table, sf.simulate(scenario, {"a": Counted()}, 2, CHECKPOINTS, 1).table)
 
 
-def test_nothing_with_other_checkpoints_is_used() -> None:
+@pytest.mark.parametrize("checkpoints", [[50, 600], [2, 50, 333, 600], [1, 50, 333, 599]])
+def test_nothing_with_other_checkpoints_is_used(checkpoints: list[int]) -> None:
     before, counted = run(policies={"a": Counted()}, seeds=1), Counted()
-    run(policies={"a": counted}, seeds=1, checkpoints=[50, 600], resume=before)
+    after = run(policies={"a": counted}, seeds=1, checkpoints=checkpoints, resume=before)
     assert counted.made() == {0: 1}
+    assert after.table.column("round").to_pylist() == checkpoints
 
 
 def test_nothing_of_another_version_is_used() -> None:

@@ -76,12 +76,14 @@ def vertices(mean_costs: Floats, thresholds: Floats) -> Floats | None:
     wanted = np.append(1.0, thresholds)
     bases = np.array(list(combinations(range(n_arms + n_constraints), n_constraints + 1)))
     systems = equations[:, bases].transpose(1, 0, 2)
-    regular = np.abs(np.linalg.det(systems)) > 1e-12
+    regular = np.linalg.det(systems) != 0.0
     bases, systems = bases[regular], systems[regular]
     parts = np.linalg.solve(systems, np.broadcast_to(wanted, (len(bases), wanted.size))[..., None])[..., 0]
-    inside = (parts >= -1e-12).all(axis=1)
+    inside = (np.isfinite(parts) & (parts >= -1e-12)).all(axis=1)
     found = np.zeros((inside.sum(), n_arms + n_constraints))
     np.put_along_axis(found, bases[inside], np.maximum(parts[inside], 0.0), axis=1)
     found = found[:, :n_arms] / found[:, :n_arms].sum(axis=1, keepdims=True)
+    # bases that are singular but for rounding give points that are no vertices; kept where safe, they do no harm
+    found = found[(found @ mean_costs.T <= thresholds + 1e-12).all(axis=1)]
     _, first = np.unique(found.round(12), axis=0, return_index=True)
     return np.asarray(found[first])

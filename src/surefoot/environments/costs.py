@@ -19,6 +19,9 @@ from surefoot.problem import Floats, frozen, number, numbers
 
 __all__ = ["Bernoulli", "Beta", "Costs", "Fixed", "FromTable"]
 
+NEXT_TO_NOTHING = 1e-6
+"""A Beta distribution with a concentration below this is told from coin flips by nobody."""
+
 
 class Costs(Model, ABC):
     """Costs of every arm under every constraint."""
@@ -82,7 +85,7 @@ class Beta(Costs):
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         concentration = np.broadcast_to(self.concentration[:, None], self.means.shape)
-        flips = (concentration == 0.0) | (self.means == 0.0) | (self.means == 1.0)
+        flips = (concentration < NEXT_TO_NOTHING) | (self.means == 0.0) | (self.means == 1.0)
         ones = np.where(flips, 1.0, concentration * self.means)  # Beta(1, 1) is uniform: a flip is then a comparison
         zeros = np.where(flips, 1.0, concentration - ones)
         if self.correlation:
@@ -110,7 +113,7 @@ class Fixed(Costs):
             self.array = read_array("costs", array, 3)
         else:
             self.array = frozen(numbers("costs", array, *[None] * (3 if rank(array) == 3 else 2)))
-        self.means = frozen(np.array(self.array if self.array.ndim == 2 else self.array.mean(axis=0)))
+        self.means = frozen(np.array(self.array if self.array.ndim == 2 else self.array.mean(axis=0, dtype=np.float64)))
         self.n_rounds = None if self.array.ndim == 2 else len(self.array)
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:

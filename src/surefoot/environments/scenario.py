@@ -81,6 +81,8 @@ class Scenario:
             raise ValueError(f"constraint must be below {n_constraints}, got {self.losses.constraint}")
         for name, names, length in (("arms", self.arms, n_arms), ("guardrails", self.guardrails, n_constraints)):
             word = "arm" if name == "arms" else "cost"
+            if not isinstance(names, list | tuple):
+                raise ValueError(f"{name} must be {length} names, got {shown(names)}")
             given = tuple(map(str, names)) or ((word,) if length == 1 else tuple(f"{word} {i}" for i in range(length)))
             object.__setattr__(self, name, given)
             if len(getattr(self, name)) != length:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from surefoot.environments.costs import Bernoulli as CoinCosts
 from surefoot.environments.costs import Beta
@@ -19,7 +20,7 @@ from surefoot.environments.losses import Bernoulli, Drifting, OfSuccess, PunishP
 from surefoot.environments.lower_bound import lower_bound
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.tables import cost_means, read_columns
-from surefoot.problem import Floats, Problem, SafeStrategy, choice, numbers, shown
+from surefoot.problem import RULES, Floats, Problem, SafeStrategy, choice, number, numbers, shown
 
 __all__ = ["SCENARIOS", "Table", "make", "parameters"]
 
@@ -93,7 +94,7 @@ def interior_safe(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
 
 def many_arms(horizon: int = 50_000, delta: float = 0.05, n_arms: int = 100) -> Scenario:
     """A hundred arms on a circle of loss and cost, one of them known to be safe."""
-    turn = np.linspace(0.0, 2 * np.pi, n_arms, endpoint=False)
+    turn = np.pi / 4 + np.linspace(0.0, 2 * np.pi, n_arms, endpoint=False)
     losses, costs = 0.5 + 0.4 * np.cos(turn), 0.5 - 0.4 * np.sin(turn)
     safest = int(costs.argmin())
     safe = SafeStrategy(np.eye(n_arms)[safest], [costs[safest]])
@@ -200,6 +201,7 @@ def make(id: str, **options: Any) -> Scenario:
     for name in options:
         if name not in known:
             raise ValueError(f"options of {id} must be among {', '.join(known)}, got {shown(name)}")
+        number(name, options[name])
     scenario = SCENARIOS[id](**options)
     return scenario if scenario.about else Scenario(**{**vars(scenario), "about": about(id)})
 
@@ -248,9 +250,8 @@ class Table(Scenario):
             losses: Bernoulli | OfSuccess = OfSuccess(numbers("value", column(columns, "value"), None))
         else:
             losses = Bernoulli(numbers("losses", column(columns, "loss"), None))
-        limits = numbers(
-            "thresholds", np.full(len(means), thresholds) if np.ndim(thresholds) == 0 else thresholds, len(means)
-        )
+        each = [number("thresholds", thresholds)] * len(means) if is_scalar(thresholds) else thresholds
+        limits = numbers("thresholds", each, len(means))
         problem = Problem(means.shape[1], limits, horizon, delta, leaning_on(safe, means, limits))
         name = Path(path).name
         super().__init__(
@@ -262,7 +263,12 @@ class Table(Scenario):
         )
 
 
-def column(columns: dict[str, Floats], name: str) -> Floats:
+def is_scalar(value: object) -> bool:
+    """Tell a number from a list of them."""
+    return isinstance(value, Real)
+
+
+def column(columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
     """A column of a table."""
     if name not in columns:
         raise ValueError(f"path must be a table with a column {name}, got {list(columns)}")
@@ -275,8 +281,8 @@ def leaning_on(safe: SafeStrategy | int | None, means: Floats, limits: Floats) -
         return safe
     margins = (limits[:, None] - means).min(axis=0, initial=1.0)
     arm = int(margins.argmax()) if safe is None else safe
-    if not 0 <= arm < margins.size:
-        raise ValueError(f"safe must be an arm below {margins.size}, got {shown(safe)}")
+    if arm not in RULES["arm"] or arm >= margins.size:
+        raise ValueError(f"safe must be a SafeStrategy or an arm below {margins.size}, got {shown(safe)}")
     if safe is None and margins[arm] <= 0.0:
         return None
     return SafeStrategy(np.eye(margins.size)[arm], means[:, arm])

@@ -4,56 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from surefoot.problem import RULES, Floats, frozen, numbers
+from surefoot.problem import RULES, Floats, frozen, numbers, shown
 
 KINDS = (".npy", ".csv", ".parquet")
 
 
-def read_columns(path: str | Path) -> dict[str, Floats]:
-    """The numeric columns of a CSV or Parquet file, by name."""
+def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
+    """The columns of a CSV or Parquet file, by name; those of numbers as floats."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     path = existing(path, KINDS[1:])
     try:
         table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
-    except pa.ArrowException as error:
+        names = table.column_names
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"path must be a table that can be read, got {path}: {error}") from None
-    kept = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            if column.null_count:
-                raise ValueError(f"column {name!r} of {path.name} must have no empty cells, got {column.null_count}")
-            kept[name] = column.to_numpy().astype(np.float64)
-    return kept
+    if len(set(names)) < len(names):
+        raise ValueError(f"path must be a table whose first line has a different name for each column, got {path}")
+    columns = {}
+    for name, column in zip(names, table.columns, strict=True):
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if is_number and column.null_count:
+            raise ValueError(f"column {name!r} of {path.name} must have no empty cells, got {column.null_count}")
+        columns[name] = column.to_numpy().astype(np.float64) if is_number else np.array(column.to_pylist(), object)
+    return columns
 
 
 def read_array(name: str, path: str | Path, dimensions: int) -> Floats:
     """The numbers in a file: rounds by arms. Arrays in ``.npy`` stay on disk."""
     path = existing(path, KINDS)
     if path.suffix != ".npy":
-        columns = read_columns(path)
-        if not columns:
-            raise ValueError(f"path must be a table with columns of numbers, got {path}")
-        return frozen(numbers(name, np.column_stack(list(columns.values())), None, None))
+        return frozen(numbers(name, np.column_stack(list(read_columns(path).values())), None, None))
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"path must be a NumPy array, got {path}: {error}") from None
-    if array.ndim != dimensions or array.dtype.kind not in "iuf" or array.size == 0:
-        raise ValueError(
-            f"{name} must be an array of numbers in {dimensions} dimensions, got one of type {array.dtype} and shape "
-            f"{array.shape}"
-        )
+    if not isinstance(array, np.ndarray) or array.ndim != dimensions or array.dtype.kind not in "iuf" or not array.size:
+        received = f"one of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise ValueError(f"{name} must be an array of numbers in {dimensions} dimensions, got {received}")
     rule = RULES[name]
     for start in range(0, len(array), 65_536):
         piece = array[start : start + 65_536]
         if not (float(piece.min()) in rule and float(piece.max()) in rule):
             numbers(name, piece, *piece.shape)  # finds the words
-    return np.asarray(array)
+    return array
 
 
 def rank(values: object) -> int:
@@ -66,6 +66,8 @@ def rank(values: object) -> int:
 
 def existing(path: str | Path, kinds: tuple[str, ...]) -> Path:
     """The path, if it is a file of one of these kinds."""
+    if not isinstance(path, str | Path):
+        raise ValueError(f"path must be the name of a file, got {shown(path)}")
     path = Path(path)
     if path.suffix not in kinds:
         raise ValueError(f"path must end with {' or '.join(kinds)}, got {path}")
@@ -74,7 +76,7 @@ def existing(path: str | Path, kinds: tuple[str, ...]) -> Path:
     return path
 
 
-def cost_means(columns: Mapping[str, Floats]) -> Floats:
+def cost_means(columns: Mapping[str, NDArray[Any]]) -> Floats:
     """Mean costs out of a table of arms: failures, where it tells success rates, else its columns named cost..."""
     if "success_rate" in columns:
         return 1.0 - numbers("success_rate", columns["success_rate"], None)[None, :]
@@ -84,4 +86,4 @@ def cost_means(columns: Mapping[str, Floats]) -> Floats:
             "path must be a table with a column success_rate, or columns whose names start with cost, got one with "
             f"{', '.join(columns)}"
         )
-    return numbers("means", np.array(named), len(named), None)
+    return np.array([numbers("means", values, None) for values in named])

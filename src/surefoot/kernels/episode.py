@@ -1,7 +1,9 @@
 """A policy's life through a block of rounds, in compiled code: one loop for all policies.
 
-A policy brings the type of its state and a compiled function ``update(state, arm, propensity, loss, costs) -> status``,
-tied to each other by `lives_by`. The state has the fields ``strategy`` (K,), what is played, and ``safe_weight`` (1,).
+A policy brings the type of its state and a compiled function that takes in the feedback of a round,
+``update(state, arm, propensity, loss, costs) -> status``, tied to each other by `lives_by`; a policy that draws random
+numbers of its own has ``update(state, generator, arm, ...)``. The state has the fields ``strategy`` (K,), what is
+played, and ``safe_weight`` (1,).
 """
 
 from collections.abc import Callable
@@ -14,29 +16,36 @@ from surefoot.kernels.dual import EMPTY, Floats
 from surefoot.kernels.learner import draw
 
 UPDATES: dict[type, Callable[..., int]] = {}
+RANDOM: set[type] = set()
 
 
-def lives_by(state: type, update: Callable[..., int]) -> None:
+def lives_by(state: type, update: Callable[..., int], *, random: bool = False) -> None:
     """Tie the type of a state to the compiled function that takes in the feedback of a round."""
     UPDATES[state] = update
+    if random:
+        RANDOM.add(state)
 
 
-def step(state: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def step(state: Any, generator: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Take in the feedback of a round, by the update that belongs to the state."""
-    return UPDATES[type(state)](state, arm, propensity, loss, costs)
+    update, chance = UPDATES[type(state)], (generator,) if type(state) in RANDOM else ()
+    return update(state, *chance, arm, propensity, loss, costs)
 
 
 MERGED: Any = {name: value for name, value in OPTIONS.items() if name not in ("cache", "nogil")}
 
 
 @overload(step, jit_options=MERGED)
-def _compiled_step(state: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
+def _compiled_step(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
     update = UPDATES[state.instance_class]
 
-    def taken_in(state: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
+    def by_chance(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
+        return update(state, generator, arm, propensity, loss, costs)
+
+    def taken_in(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
         return update(state, arm, propensity, loss, costs)
 
-    return taken_in
+    return by_chance if state.instance_class in RANDOM else taken_in
 
 
 @compiled_apart
@@ -58,6 +67,6 @@ def play(
         arm = draw(strategy, generator.random())
         for i in range(observed.size):
             observed[i] = costs[t, i, arm]
-        if step(state, arm, strategy[arm], losses[t, arm], observed) == EMPTY:
+        if step(state, generator, arm, strategy[arm], losses[t, arm], observed) == EMPTY:
             return -(t + 1)
     return len(losses)

@@ -70,7 +70,7 @@ class Policy(ABC):
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
         """Take in the feedback of one decision; the input is valid. By default, the update tied to the state."""
-        if step(self._state, arm, propensity, loss, costs[: self._n_heeded]) == EMPTY:
+        if step(self._state, self._rng, arm, propensity, loss, costs[: self._n_heeded]) == EMPTY:
             self._recover()
 
     def _recover(self) -> None:

@@ -11,6 +11,7 @@ from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
+from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -32,31 +33,12 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
     """Lines 8 to 27 of Algorithm 2, less line 24, which EMPTY calls for."""
     observe(state.known, arm, costs)  # line 8
     status = descend(state.learner, state.known, arm, loss / propensity)  # lines 9 to 20
-    state.safe_weight[0] = 1.0 if status == EMPTY else weight_needed(state)  # lines 25 and 21
-    mix(state)  # line 27
+    proposal, weight = state.learner.proposal, 1.0  # line 25
+    if status != EMPTY:
+        weight = weight_needed(proposal, state.known.upper, state.thresholds, state.safe_costs)  # line 21
+    state.safe_weight[0] = weight
+    mix(state.strategy, weight, state.safe_strategy, proposal)  # line 27
     return status
-
-
-@compiled
-def weight_needed(state: State) -> float:
-    """The least weight of the safe strategy that makes the mixture safe at the upper cost bounds (gamma_t)."""
-    weight = 0.0
-    for i in range(state.thresholds.size):
-        cost = 0.0
-        for a in range(state.strategy.size):
-            cost += state.known.upper[i, a] * state.learner.proposal[a]
-        cost = min(cost, 1.0)
-        if cost > state.thresholds[i]:
-            weight = max(weight, (cost - state.thresholds[i]) / (cost - state.safe_costs[i]))
-    return weight
-
-
-@compiled
-def mix(state: State) -> None:
-    """X = gamma x^diamond + (1 - gamma) x~."""
-    weight = state.safe_weight[0]
-    for a in range(state.strategy.size):
-        state.strategy[a] = weight * state.safe_strategy[a] + (1.0 - weight) * state.learner.proposal[a]
 
 
 @compiled
@@ -146,15 +128,17 @@ class SOLB(MirrorDescent):
             safe_costs=safe.costs.copy(),
             thresholds=thresholds.copy(),
         )
-        mix(state)  # line 4
+        mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)  # line 4
         return state
 
     def _restored(self) -> None:
         super()._restored()
-        weight, least = self.safe_weight, weight_needed(self._state)
+        state = self._state
+        weight = self.safe_weight
+        least = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
         if weight < least - 1e-12:
             raise ValueError(f"state.safe_weight must be at least {least:g} to be safe, got {weight:g}")
-        mix(self._state)
+        mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
         if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:

@@ -16,7 +16,7 @@ from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
 from surefoot.policies.base import Policy
-from surefoot.problem import SUM_TOLERANCE, Floats, Problem, shown
+from surefoot.problem import RULES, SUM_TOLERANCE, Floats, Problem, shown
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
 
@@ -86,9 +86,14 @@ class Episode:
                 if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
                     raise ValueError(f"losses must be in [0, 1], got {shown(losses[t])}")
             decision = player.ask()
-            arm = decision[0]
+            arm = self._known(decision[0])
             player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
             self.counts[arm] += 1
+
+    def _known(self, arm: Any) -> int:
+        if arm not in RULES["arm"] or arm >= self.counts.size:
+            raise ValueError(f"arm of {self.name} must be a whole number below {self.counts.size}, got {shown(arm)}")
+        return int(arm)
 
     def _valid(self, strategy: Floats) -> Floats:
         if isinstance(self.player, Policy):

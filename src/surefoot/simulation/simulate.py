@@ -163,8 +163,8 @@ def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
         return list(range(number("seeds", seeds)))
     listed = list(seeds)
     for i, seed in enumerate(listed):
-        if seed not in RULES["seed"]:
-            raise ValueError(f"seeds[{i}] must be {RULES['seed']}, got {shown(seed)}")
+        if seed not in RULES["one of seeds"]:
+            raise ValueError(f"seeds[{i}] must be {RULES['one of seeds']}, got {shown(seed)}")
     if not listed or len(set(listed)) < len(listed):
         raise ValueError(f"seeds must be one or more, each once, got {shown(listed)}")
     return [int(seed) for seed in listed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,7 +100,7 @@ class StudyFile(BaseModel):
     seeds: Annotated[
         StrictInt | list[StrictInt], Field(description="a whole number >= 1, or a list of different whole numbers >= 0")
     ] = 10
-    horizon: Annotated[StrictInt | None, Field(description="a whole number >= 3")] = None
+    horizon: Annotated[StrictInt | None, Field(ge=3, description="a whole number >= 3")] = None
     checkpoints: Annotated[
         StrictInt | list[StrictInt] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
     ] = None
@@ -153,9 +153,10 @@ class Study:
         scenarios = built(file.scenarios, "scenarios", lambda entry: make_scenario(entry, folder, file.horizon), wrong)
         factories = built(file.policies, "policies", lambda entry: make_factory(entry), wrong)
         simulations = []
+        if not wrong:
+            wrong = [one for scenario in scenarios.values() for one in refusals(factories, scenario)]
         for scenario in scenarios.values() if not wrong else ():
             try:
-                check_policies(factories, scenario)
                 plan = prepared(scenario, factories, file.seeds, file.checkpoints)
                 simulations.append(Simulation(plan, resume))
             except ValueError as error:
@@ -192,14 +193,9 @@ def first_of_each(error: ValidationError) -> list[Any]:
     """The errors, one per key: a key that may be several things fails once for each of them."""
     seen: dict[tuple[Any, ...], Any] = {}
     for one in error.errors():
-        where = tuple(part for part in one["loc"] if not (isinstance(part, str) and ("[" in part or part in TYPES)))
-        depth = 3 if where[0] in ("scenarios", "policies") else 1
-        seen.setdefault(where[:depth], {**one, "loc": where[:depth]})
+        where = one["loc"][: 3 if one["loc"][0] in ("scenarios", "policies") else 1]
+        seen.setdefault(where, {**one, "loc": where})
     return list(seen.values())
-
-
-TYPES = ("int", "str", "none")
-"""What Pydantic calls the alternatives of a key, where it lists the places of errors."""
 
 
 def sentence(error: Mapping[str, Any], data: Any) -> str:
@@ -291,14 +287,18 @@ def make_factory(entry: PolicyEntry) -> tuple[str, Factory]:
     return entry.name or entry.policy, factory
 
 
-def check_policies(factories: Mapping[str, Factory], scenario: Scenario) -> None:
-    """Refuse options that a policy refuses, and policies that cannot play a scenario."""
+def refusals(factories: Mapping[str, Factory], scenario: Scenario) -> Iterator[str]:
+    """What policies have to say against their options, or against playing a scenario."""
     for i, (name, factory) in enumerate(factories.items()):
         try:
             factory(scenario.problem, 0)
         except ValueError as error:
-            about_option = not str(error).startswith("problem ")
-            raise ValueError(f"policies[{i}].{error}" if about_option else f"policies[{i}] ({name}): {error}") from None
+            about_problem = str(error).startswith("problem ")
+            yield (
+                f"policies[{i}] ({name}): {error} (in scenario {scenario.id})"
+                if about_problem
+                else f"policies[{i}].{error}"
+            )
 
 
 def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> None:
