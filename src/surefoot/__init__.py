@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from surefoot.environments import costs, losses, scenarios
     from surefoot.environments.scenario import Scenario
     from surefoot.environments.scenarios import Table
-    from surefoot.policies import COLB, SOLB, LogBarrier, Policy
+    from surefoot.policies import COLB, SOLB, Exp3, Exp3IX, LogBarrier, Policy
     from surefoot.policies.projection import Projection, project
     from surefoot.simulation.run import Run
     from surefoot.simulation.simulate import simulate
@@ -20,6 +20,8 @@ __version__ = "0.1.0"
 # What needs compiled code or a solver is imported when it is first used: `import surefoot` stays fast.
 _LAZY = {
     "COLB": "surefoot.policies",
+    "Exp3": "surefoot.policies",
+    "Exp3IX": "surefoot.policies",
     "LogBarrier": "surefoot.policies",
     "Policy": "surefoot.policies",
     "SOLB": "surefoot.policies",
@@ -43,6 +45,8 @@ __all__ = [
     "Benchmark",
     "Decision",
     "EmptySafeSet",
+    "Exp3",
+    "Exp3IX",
     "Infeasible",
     "LogBarrier",
     "Policy",

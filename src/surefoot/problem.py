@@ -84,6 +84,7 @@ RULES: Mapping[str, Interval] = {
     "learning_rate": Interval(1e-12, 1e6),
     "seed": Interval(0, whole=True),
     "benchmark_loss": Interval(0),
+    "exploration": Interval(0, 1, open_low=True),
     # one projection
     "center": POSITIVE,
     "learning_rates": POSITIVE,
@@ -100,6 +101,7 @@ RULES: Mapping[str, Interval] = {
     "state.means": SHARE,
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
+    "state.totals": Interval(0, 1e300),
     # what the world does
     "means": SHARE,
     "losses": SHARE,

@@ -227,6 +227,11 @@ class Policy(ABC):
         return f"{type(self).__name__}({self.problem!r}{options}) at round {self._round}"
 
 
+def plain(name: str, value: float) -> float:
+    """A checked option as a plain float, which JSON can hold."""
+    return float(number(name, value))
+
+
 def is_share(value: object) -> bool:
     """Tell a plain float in [0, 1]."""
     return type(value) is float and 0.0 <= value <= 1.0

@@ -8,9 +8,8 @@ import numpy as np
 
 from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import Floats
-from surefoot.policies.base import NO_COSTS, Policy
+from surefoot.policies.base import NO_COSTS, Policy, plain
 from surefoot.policies.colb import COLB
-from surefoot.policies.mirror import plain
 from surefoot.problem import Problem, choice
 
 

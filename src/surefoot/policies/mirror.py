@@ -9,9 +9,9 @@ import numpy as np
 from surefoot.kernels.costs import Costs, bound, unknown_costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
-from surefoot.policies.base import Policy, snapshot
+from surefoot.policies.base import Policy, plain, snapshot
 from surefoot.policies.rates import resolve_rate
-from surefoot.problem import SUM_TOLERANCE, Problem, choice, number
+from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
 
 class MirrorDescent(Policy):
@@ -104,8 +104,3 @@ class MirrorDescent(Policy):
 def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:
     """4 ln(T K m / delta), the squared radius after one observation (Lemma 1); 0 when there is nothing to bound."""
     return 4.0 * (math.log(horizon * n_arms * n_constraints) - math.log(delta)) if n_constraints else 0.0
-
-
-def plain(name: str, value: float) -> float:
-    """A checked option as a plain float, which JSON can hold."""
-    return float(number(name, value))
