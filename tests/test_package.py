@@ -13,9 +13,10 @@ import surefoot as sf
 SOURCE = Path(sf.__file__).parent
 
 PUBLIC = {
-    "Benchmark", "COLB", "Decision", "EmptySafeSet", "Infeasible", "LogBarrier", "Policy", "Problem", "Projection",
-    "Run", "SOLB", "SafeStrategy", "Scenario", "Table", "costs", "losses", "offline_optimum", "project",
-    "safest_strategy", "scenarios", "simulate",
+    "AlwaysSafe", "Benchmark", "COLB", "Decision", "EmptySafeSet", "Exp3", "Exp3IX", "Infeasible", "LinConTS",
+    "LogBarrier", "OPB", "OptimisticLP", "Oracle", "Policy", "Problem", "Projection", "Run", "SOLB", "SafeExp3",
+    "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "costs", "losses", "offline_optimum",
+    "project", "safest_strategy", "scenarios", "simulate",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only

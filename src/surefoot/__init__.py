@@ -10,7 +10,22 @@ if TYPE_CHECKING:
     from surefoot.environments import costs, losses, scenarios
     from surefoot.environments.scenario import Scenario
     from surefoot.environments.scenarios import Table
-    from surefoot.policies import COLB, SOLB, Exp3, Exp3IX, LogBarrier, Policy
+    from surefoot.policies import (
+        COLB,
+        OPB,
+        SOLB,
+        AlwaysSafe,
+        Exp3,
+        Exp3IX,
+        LinConTS,
+        LogBarrier,
+        OptimisticLP,
+        Oracle,
+        Policy,
+        SafeExp3,
+        SafeOptimisticLP,
+        SoftExp3,
+    )
     from surefoot.policies.projection import Projection, project
     from surefoot.simulation.run import Run
     from surefoot.simulation.simulate import simulate
@@ -20,11 +35,19 @@ __version__ = "0.1.0"
 # What needs compiled code or a solver is imported when it is first used: `import surefoot` stays fast.
 _LAZY = {
     "COLB": "surefoot.policies",
+    "OPB": "surefoot.policies",
+    "SOLB": "surefoot.policies",
+    "AlwaysSafe": "surefoot.policies",
     "Exp3": "surefoot.policies",
     "Exp3IX": "surefoot.policies",
+    "LinConTS": "surefoot.policies",
     "LogBarrier": "surefoot.policies",
+    "OptimisticLP": "surefoot.policies",
+    "Oracle": "surefoot.policies",
     "Policy": "surefoot.policies",
-    "SOLB": "surefoot.policies",
+    "SafeExp3": "surefoot.policies",
+    "SafeOptimisticLP": "surefoot.policies",
+    "SoftExp3": "surefoot.policies",
     "Projection": "surefoot.policies.projection",
     "project": "surefoot.policies.projection",
     "Benchmark": "surefoot.analysis.optimum",
@@ -41,20 +64,28 @@ _LAZY = {
 
 __all__ = [
     "COLB",
+    "OPB",
     "SOLB",
+    "AlwaysSafe",
     "Benchmark",
     "Decision",
     "EmptySafeSet",
     "Exp3",
     "Exp3IX",
     "Infeasible",
+    "LinConTS",
     "LogBarrier",
+    "OptimisticLP",
+    "Oracle",
     "Policy",
     "Problem",
     "Projection",
     "Run",
+    "SafeExp3",
+    "SafeOptimisticLP",
     "SafeStrategy",
     "Scenario",
+    "SoftExp3",
     "Table",
     "costs",
     "losses",

@@ -84,6 +84,7 @@ RULES: Mapping[str, Interval] = {
     "learning_rate": Interval(1e-12, 1e6),
     "seed": Interval(0, whole=True),
     "benchmark_loss": Interval(0),
+    "safe_loss": SHARE,
     "exploration": Interval(0, 1, open_low=True),
     # one projection
     "center": POSITIVE,
@@ -101,6 +102,7 @@ RULES: Mapping[str, Interval] = {
     "state.means": SHARE,
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
+    "state.sampled": SHARE,
     "state.totals": Interval(0, 1e300),
     # what the world does
     "means": SHARE,

@@ -9,20 +9,20 @@ To run it on a policy of your own::
         def make(problem, seed):
             return MyPolicy(problem, seed)
 
-A policy that needs no safe strategy is given one all the same; one that never draws, but plays a single arm at a time, sets
-``deterministic = True``.
+A policy that needs no safe strategy is given one all the same.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import surefoot as sf
+from surefoot.kernels.episode import RANDOM
 
 SIZES = {
     "K=2 m=1": (2, [0.5]),
@@ -49,8 +49,6 @@ def rounds(problem: sf.Problem, seed: int) -> Iterator[tuple[float, list[float]]
 @pytest.mark.filterwarnings("ignore:the margin")
 class PolicyContract:
     """The contract of `surefoot.Policy`, one test a clause."""
-
-    deterministic: ClassVar[bool] = False
 
     @staticmethod
     def make(problem: sf.Problem, seed: int) -> Any:
@@ -104,7 +102,8 @@ class PolicyContract:
         one, two, other = self.make(problem, 3), self.make(problem, 3), self.make(problem, 4)
         first = self.play(one, 60)
         assert first == self.play(two, 60)
-        assert (first == self.play(other, 60)) == self.deterministic
+        if any(decision.propensity < 1 for decision in first):  # else nothing was left to chance
+            assert first != self.play(other, 60)
         assert (one.strategy == two.strategy).all()
 
     def test_ask_follows_the_strategy(self, problem: sf.Problem) -> None:
@@ -167,7 +166,7 @@ class PolicyContract:
         live, replayed = self.make(problem, 3), self.make(problem, 99)
         for decision, (loss, costs) in zip(self.play(live, 60), rounds(problem, 0), strict=False):
             replayed.tell(sf.Decision(*decision), loss, costs)
-        if getattr(live, "empty_rounds", 0) == 0:
+        if getattr(live, "empty_rounds", 0) == 0 and not samples(live):
             assert (live.strategy == replayed.strategy).all()
 
     def test_late_feedback_uses_the_propensity_of_its_own_decision(self, problem: sf.Problem) -> None:
@@ -185,6 +184,8 @@ class PolicyContract:
 
     def test_delayed_equals_immediate_when_nothing_happened_between(self, problem: sf.Problem) -> None:
         policy, twin = self.make(problem, 3), self.make(problem, 3)
+        if samples(policy):
+            pytest.skip("asking moves the generator that learning draws from")
         costs = [0.0] * problem.n_constraints
         kept = policy.ask()
         policy.ask()
@@ -295,6 +296,11 @@ class PolicyContract:
 def spoilt_generator(value: int) -> dict[str, Any]:
     state: dict[str, Any] = dict(np.random.PCG64(1).state)
     return {**state, "state": {**state["state"], "state": value}}
+
+
+def samples(policy: Any) -> bool:
+    """Whether a policy draws random numbers of its own when it learns."""
+    return type(getattr(policy, "_state", None)) in RANDOM
 
 
 def chi_square_p(counts: np.ndarray, strategy: np.ndarray) -> float:

@@ -2,20 +2,30 @@
 
 from typing import Any
 
+import numpy as np
+
 import surefoot as sf
 from surefoot.policies import REGISTRY
+from surefoot.simulation.study import policy_options
 from tests.contracts.suite import PolicyContract
 
 
-def contract(cls: type[sf.Policy], options: dict[str, Any]) -> type[PolicyContract]:
+def contract(name: str, options: dict[str, Any]) -> type[PolicyContract]:
+    cls = REGISTRY[name]
+
     class Contract(PolicyContract):
         @staticmethod
         def make(problem: sf.Problem, seed: int) -> sf.Policy:
-            return cls(problem, seed, **options)
+            truth = {}
+            if "mean_costs" in policy_options(cls):
+                size, limits = getattr(problem, "n_arms", 2), getattr(problem, "thresholds", [0.5])
+                truth = {"mean_costs": np.outer(limits, np.linspace(0.5, 0.9, size))}
+            return cls(problem, seed, **truth, **options)
 
     return Contract
 
 
-for name, policy_class in REGISTRY.items():
-    globals()[f"Test_{name}"] = contract(policy_class, {})
-    globals()[f"Test_{name}_moving"] = contract(policy_class, {"learning_rate": 0.3})
+for policy_name, policy_class in REGISTRY.items():
+    globals()[f"Test_{policy_name}"] = contract(policy_name, {})
+    if "learning_rate" in policy_options(policy_class):
+        globals()[f"Test_{policy_name}_moving"] = contract(policy_name, {"learning_rate": 0.3})

@@ -12,7 +12,6 @@ from surefoot.environments.lower_bound import lower_bound
 from surefoot.environments.scenarios import about, parameters
 from surefoot.problem import Floats
 from surefoot.simulation.world import World
-from tests.environments.bugs import bug
 from tests.environments.chance import ALARM, flips, p_value
 from tests.environments.hostile import TABLES, write_parquet, write_text
 
@@ -95,22 +94,9 @@ def test_options_that_it_does_not_have_are_refused(id: str) -> None:
         sf.scenarios.make(id, horzon=3)
 
 
-@pytest.mark.parametrize("horizon", [0, 2, -5, 2.5, math.nan, True])
+@pytest.mark.parametrize("horizon", [0, 2, -5, 2.5, math.nan, True, "5000", None, [5000]])
 @pytest.mark.parametrize("id", SCENARIOS)
 def test_bad_horizons_are_refused(id: str, horizon: Any) -> None:
-    with pytest.raises(ValueError, match=r"^horizon must .*, got"):
-        sf.scenarios.make(id, horizon=horizon)
-
-
-@pytest.mark.parametrize("horizon", ["5000", None, [5000]])
-@pytest.mark.parametrize(
-    "id",
-    [
-        pytest.param(id, marks=bug("horizon // 3 before the check: TypeError")) if id == "switching-v1" else id
-        for id in SCENARIOS
-    ],
-)
-def test_horizons_that_are_no_numbers_are_refused(id: str, horizon: Any) -> None:
     with pytest.raises(ValueError, match=r"^horizon must .*, got"):
         sf.scenarios.make(id, horizon=horizon)
 
@@ -137,20 +123,17 @@ def test_margins_and_numbers_of_arms_are_as_asked() -> None:
         assert scenario.problem.margin > 0
 
 
-@bug("with two arms, costs 0.5 and 0.5 - 5e-17: the safe arm is safe by rounding alone")
 @pytest.mark.filterwarnings("ignore:the margin")
 def test_two_arms_have_a_margin_too() -> None:
     assert sf.scenarios.make("many-arms-v1", horizon=SHORT, n_arms=2).problem.margin > 1e-9
 
 
-@bug("margin is not checked: TypeError, or a sentence about safe.costs, which nobody gave")
 @pytest.mark.parametrize("margin", ["0.1", None, 0.7, math.nan, True, 0.0])
 def test_bad_margins_are_refused(margin: Any) -> None:
     with pytest.raises(ValueError, match=r"^margin must .*, got"):
         sf.scenarios.make("tight-margin-v1", horizon=SHORT, margin=margin)
 
 
-@bug("n_arms is not checked before it is used: TypeError, or words of NumPy's")
 @pytest.mark.parametrize("n_arms", ["5", None, 2.5, 0, -1, True])
 def test_bad_numbers_of_arms_are_refused(n_arms: Any) -> None:
     with pytest.raises(ValueError, match=r"^n_arms must .*, got"):
@@ -335,7 +318,6 @@ def test_parts_that_do_not_fit_are_refused(make: Callable[[], object], message: 
         make()
 
 
-@bug("names that are no list raise TypeError")
 @pytest.mark.parametrize("arms", [3, None])
 def test_arms_that_are_no_names_are_refused(arms: Any) -> None:
     with pytest.raises(ValueError, match=REFUSED):
@@ -377,14 +359,15 @@ def test_a_promise_that_is_not_true_brings_a_warning() -> None:
     scenario(0.4)
 
 
-def test_long_arrays_are_told_by_their_digest() -> None:
-    long = np.random.default_rng(1).random((2_000, 2))
-    problem = sf.Problem(2, [], 2_000)
-    told = sf.Scenario("a", problem, sf.losses.Fixed(long)).to_dict()
-    assert len(json.dumps(told)) < 2_000
-    assert told == sf.Scenario("a", problem, sf.losses.Fixed(long.copy())).to_dict()
-    long[1_999, 1] += 1e-15
-    assert told != sf.Scenario("a", problem, sf.losses.Fixed(long)).to_dict()
+@pytest.mark.parametrize("place", [0, 1_000, 65_535, 65_536, 69_999])
+def test_long_arrays_are_told_by_their_digest(place: int) -> None:
+    # digests are made piece by piece, of 65 536 rounds each
+    long = np.random.default_rng(1).random((70_000, 2))
+    told = sf.losses.Fixed(long).to_dict()
+    assert len(json.dumps(told)) < 500
+    assert told == sf.losses.Fixed(long.copy()).to_dict()
+    long[place, 1] /= 2
+    assert told != sf.losses.Fixed(long).to_dict()
 
 
 def test_models_of_ones_own_are_told_apart_from_the_built_in() -> None:
@@ -455,8 +438,8 @@ def test_a_table_without_a_safe_arm_has_no_safe_strategy(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"thresholds": 1.5}, r"^thresholds\[0\] must .*, got 1.5"),
-        ({"thresholds": math.nan}, r"^thresholds\[0\] must .*, got nan"),
+        ({"thresholds": 1.5}, r"^thresholds must .*, got 1.5"),
+        ({"thresholds": math.nan}, r"^thresholds must .*, got nan"),
         ({"thresholds": "0.5"}, "^thresholds must .*, got"),
         ({"thresholds": None}, "^thresholds must .*, got"),
         ({"thresholds": True}, "^thresholds must .*, got"),
@@ -466,8 +449,8 @@ def test_a_table_without_a_safe_arm_has_no_safe_strategy(tmp_path: Path) -> None
         ({"horizon": 2}, "^horizon must .*, got 2"),
         ({"horizon": "long"}, "^horizon must .*, got 'long'"),
         ({"delta": 0}, "^delta must .*, got 0"),
-        ({"safe": 3}, "^safe must be an arm below 3, got 3"),
-        ({"safe": -1}, "^safe must be an arm below 3, got -1"),
+        ({"safe": 3}, "^safe must be .* an arm below 3, got 3"),
+        ({"safe": -1}, "^safe must be .* an arm below 3, got -1"),
         ({"safe": 2}, r"^safe.costs\[0\] must be below its threshold .*, got 0.75"),
         ({"safe": sf.SafeStrategy([1, 0], [0.1])}, "^safe.strategy must have n_arms = 3 entries, got 2"),
         ({"safe": sf.SafeStrategy([1, 0, 0], [0.1, 0.1])}, "^safe.costs must .*, got 2"),
@@ -480,14 +463,12 @@ def test_wrong_options_of_a_table_are_refused(options: dict[str, Any], message: 
         sf.Table(path, **{"thresholds": 0.5, "horizon": 1000, **options})
 
 
-@bug("safe is compared, and used as an index, before it is checked: TypeError, IndexError or words about safe.strategy")
 @pytest.mark.parametrize("safe", ["0", 0.5, [0], True, {"strategy": [1, 0, 0], "costs": [0.2]}])
 def test_what_is_neither_arm_nor_safe_strategy_is_refused(safe: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^safe must .*, got"):
         sf.Table(write_text(ARMS, "arms.csv")(tmp_path), 0.5, 1000, safe=safe)
 
 
-@bug("np.ndim of ragged thresholds raises words of NumPy's")
 def test_ragged_thresholds_of_a_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^thresholds must .*, got"):
         sf.Table(write_text(ARMS, "arms.csv")(tmp_path), [[0.1], [0.2, 0.3]], 1000)

@@ -2,17 +2,46 @@
 
 from surefoot.policies.base import Policy
 from surefoot.policies.colb import COLB
+from surefoot.policies.constrained_exp3 import SafeExp3, SoftExp3
 from surefoot.policies.exp3 import Exp3, Exp3IX
+from surefoot.policies.lincon_ts import LinConTS
 from surefoot.policies.log_barrier import LogBarrier
+from surefoot.policies.opb import OPB
+from surefoot.policies.optimistic_lp import OptimisticLP, SafeOptimisticLP
 from surefoot.policies.solb import SOLB
+from surefoot.policies.yardsticks import AlwaysSafe, Oracle
 
 REGISTRY: dict[str, type[Policy]] = {
+    "solb": SOLB,
     "colb": COLB,
+    "log-barrier": LogBarrier,
     "exp3": Exp3,
     "exp3-ix": Exp3IX,
-    "log-barrier": LogBarrier,
-    "solb": SOLB,
+    "optimistic-lp": OptimisticLP,
+    "safe-optimistic-lp": SafeOptimisticLP,
+    "opb": OPB,
+    "soft-exp3": SoftExp3,
+    "safe-exp3": SafeExp3,
+    "lincon-ts": LinConTS,
+    "always-safe": AlwaysSafe,
+    "oracle": Oracle,
 }
 """Every policy of the package, by name; the contract suite runs on each."""
 
-__all__ = ["COLB", "REGISTRY", "SOLB", "Exp3", "Exp3IX", "LogBarrier", "Policy"]
+__all__ = [
+    "COLB",
+    "OPB",
+    "REGISTRY",
+    "SOLB",
+    "AlwaysSafe",
+    "Exp3",
+    "Exp3IX",
+    "LinConTS",
+    "LogBarrier",
+    "OptimisticLP",
+    "Oracle",
+    "Policy",
+    "SafeExp3",
+    "SafeOptimisticLP",
+    "SoftExp3",
+]

@@ -238,7 +238,10 @@ def is_share(value: object) -> bool:
 
 
 # What a state holds beside what it has learnt: copies from the problem, what follows from the rest, scratch space.
-DERIVED = {"limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds"}
+DERIVED = {
+    "limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds", "task",
+    "vertex", "observed_loss", "scores",
+}  # fmt: skip
 
 
 def learnt(state: Any) -> dict[str, Any]:

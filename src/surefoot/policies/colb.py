@@ -64,7 +64,8 @@ class COLB(MirrorDescent):
     preset
         "paper": the paper to the letter.
     learning_rate
-        A number, or "theory", the value of Theorem 2.
+        A number, or "theory", the value of Theorem 2, or "practical", the same without the constants of the proof:
+        ``min(1/2, sqrt(K ln T / L*))``.
     confidence
         "paper": the radius of Lemma 1.
     benchmark_loss

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs, bound, unknown_costs
+from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
 from surefoot.policies.base import Policy, plain, snapshot
+from surefoot.policies.estimates import restore
 from surefoot.policies.rates import resolve_rate
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
@@ -56,14 +57,11 @@ class MirrorDescent(Policy):
 
     def _restored(self) -> None:
         learner, known, horizon = self._state.learner, self._state.known, self.problem.horizon
-        if known.counts.sum() != self._round:
-            raise ValueError(f"state.counts must sum to round = {self._round}, got a sum of {known.counts.sum()}")
+        restore(self._round, known)
         if learner.proposal.min() < self.problem.floor * (1 - 1e-9):
             raise ValueError(f"state.proposal must be at least 1 / {horizon}, got {learner.proposal.min():g}")
         if abs(learner.proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
-        for arm in np.flatnonzero(known.counts):
-            bound(known, int(arm))
 
     def _recover(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""

@@ -25,6 +25,15 @@ def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) ->
     return min(cap, math.sqrt(problem.n_arms / budget)) if budget > 0.0 else cap
 
 
+def practical_rate(problem: Problem, benchmark_loss: float) -> float:
+    """The rate that balances the two terms of the regret without the constants of the proof: sqrt(K ln T / L*).
+
+    It is at most 1/2.
+    """
+    budget = problem.n_arms * math.log(problem.horizon)
+    return min(0.5, math.sqrt(budget / benchmark_loss)) if benchmark_loss > 0.0 else 0.5
+
+
 def resolve_rate(
     learning_rate: float | str, problem: Problem, benchmark_loss: float | None, margin: float = 1.0
 ) -> float:
@@ -34,6 +43,7 @@ def resolve_rate(
     elif benchmark_loss > problem.horizon:
         raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
     if isinstance(learning_rate, str):
-        choice("learning_rate", learning_rate, ("theory",))
+        if choice("learning_rate", learning_rate, ("theory", "practical")) == "practical":
+            return practical_rate(problem, float(benchmark_loss))
         return theory_rate(problem, float(benchmark_loss), margin)
     return learning_rate

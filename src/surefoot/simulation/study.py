@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,12 +151,13 @@ class Study:
             raise StudyError("\n".join(sentence(one, data) for one in first_of_each(error))) from None
         wrong: list[str] = []
         scenarios = built(file.scenarios, "scenarios", lambda entry: make_scenario(entry, folder, file.horizon), wrong)
-        factories = built(file.policies, "policies", lambda entry: make_factory(entry), wrong)
+        makers = built(file.policies, "policies", make_factory, wrong)
         simulations = []
         if not wrong:
-            wrong = [one for scenario in scenarios.values() for one in refusals(factories, scenario)]
+            wrong = [one for scenario in scenarios.values() for one in refusals(makers, scenario)]
         for scenario in scenarios.values() if not wrong else ():
             try:
+                factories = {name: factory_in(scenario) for name, factory_in in makers.items()}
                 plan = prepared(scenario, factories, file.seeds, file.checkpoints)
                 simulations.append(Simulation(plan, resume))
             except ValueError as error:
@@ -273,25 +274,30 @@ def policy_options(cls: type[Policy]) -> dict[str, Any]:
     return {one.name: one.default for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def make_factory(entry: PolicyEntry) -> tuple[str, Factory]:
-    """What makes the policy of an entry, under its name."""
+def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]]:
+    """What makes, in a scenario, the policy of an entry, under its name. A policy that knows the costs is told them."""
     if entry.policy not in REGISTRY:
         known = ", ".join(REGISTRY)
         raise ValueError(f"policy must be one of {known}, got {entry.policy!r}{hint(entry.policy, REGISTRY)}")
-    cls, options = REGISTRY[entry.policy], entry.options
-    check_options(options, policy_options(cls), f"policy {entry.policy}")
+    cls, options, known_options = REGISTRY[entry.policy], entry.options, policy_options(REGISTRY[entry.policy])
+    check_options(options, known_options, f"policy {entry.policy}")
 
-    def factory(problem: Problem, seed: int) -> Policy:
-        return cls(problem, seed, **options)
+    def factory_in(scenario: Scenario) -> Factory:
+        truth = {"mean_costs": scenario.mean_costs} if "mean_costs" in known_options else {}
 
-    return entry.name or entry.policy, factory
+        def factory(problem: Problem, seed: int) -> Policy:
+            return cls(problem, seed, **truth, **options)
+
+        return factory
+
+    return entry.name or entry.policy, factory_in
 
 
-def refusals(factories: Mapping[str, Factory], scenario: Scenario) -> Iterator[str]:
+def refusals(makers: Mapping[str, Callable[[Scenario], Factory]], scenario: Scenario) -> Iterator[str]:
     """What policies have to say against their options, or against playing a scenario."""
-    for i, (name, factory) in enumerate(factories.items()):
+    for i, (name, factory_in) in enumerate(makers.items()):
         try:
-            factory(scenario.problem, 0)
+            factory_in(scenario)(scenario.problem, 0)
         except ValueError as error:
             about_problem = str(error).startswith("problem ")
             yield (

@@ -1,0 +1,140 @@
+"""OPB: optimism for the reward, pessimism for the costs, in one linear program a round."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled, merged
+from surefoot.kernels.costs import Costs, observe
+from surefoot.kernels.dual import SOLVED, Floats
+from surefoot.kernels.episode import lives_by
+from surefoot.kernels.linear import Program, minimise, program
+from surefoot.policies.base import Policy, plain, snapshot
+from surefoot.policies.estimates import hoeffding_costs, hoeffding_losses, restore
+from surefoot.problem import Problem
+
+
+class State(NamedTuple):
+    """Estimates of losses and costs, and what they lead to."""
+
+    known: Costs
+    lost: Costs  # (1, K)
+    observed_loss: Floats  # (1,) scratch
+    task: Program  # over the arms, and the safe strategy as one arm more
+    vertex: Floats  # (K + 1,) the solution of the program
+    strategy: Floats  # (K,)
+    safe_weight: Floats  # (1,) the share of the safe strategy in the solution
+    safe_strategy: Floats  # (K,)
+
+
+@merged
+def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+    """Estimates of the played arm, then the program."""
+    observe(state.known, arm, costs)
+    state.observed_loss[0] = loss
+    observe(state.lost, arm, state.observed_loss)
+    choose(state)
+    return SOLVED
+
+
+@compiled
+def choose(state: State) -> None:
+    """The least lower bound of the loss among strategies that are surely safe."""
+    task, n_arms = state.task, state.strategy.size
+    task.losses[n_arms] = 0.0
+    for a in range(n_arms):
+        task.losses[a] = max(0.0, state.lost.lower[0, a])
+        task.losses[n_arms] += state.safe_strategy[a] * task.losses[a]
+        for i in range(task.limits.size):
+            task.costs[i, a] = min(1.0, state.known.upper[i, a])
+    minimise(task, state.vertex)
+    weight = state.vertex[n_arms]
+    state.safe_weight[0] = weight
+    for a in range(n_arms):
+        state.strategy[a] = state.vertex[a] + weight * state.safe_strategy[a]
+
+
+lives_by(State, update)
+
+
+class OPB(Policy):
+    """Optimistic-pessimistic bandit: hard constraints, stochastic losses.
+
+    Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
+    cost bounds. Losses need a wider radius than costs, so that optimism outweighs the pessimism of the constraints.
+    Every round is safe with probability 1 - delta; regret is of order sqrt(K T) / margin when losses are independent
+    over time; against adversarial losses nothing is promised.
+
+    Parameters
+    ----------
+    problem
+        What is to be solved, with a safe strategy; a mixed one will do.
+    seed
+        Of the policy's own generator.
+    safe_loss
+        The mean loss of the safe strategy, or a bound on it, if it is known.
+
+    Notes
+    -----
+    The radius of the losses is ``1 + 2 safe_loss / margin`` times that of the costs, the published factor, with the
+    worst case 1 for a loss that is not known. Radii are the exact ones of Hoeffding for [0, 1], half of the published
+    ones. The safe strategy, single arm or not, enters the program as one arm more, whose costs are known and whose loss
+    bound is the mean of its arms' bounds.
+
+    References
+    ----------
+    Pacchiano, Ghavamzadeh, Bartlett, Jiang, "Stochastic bandits with linear constraints", AISTATS 2021.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> problem = sf.Problem(n_arms=3, thresholds=[0.4], horizon=1000, safe=sf.SafeStrategy([0, 0, 1], costs=[0.1]))
+    >>> policy = sf.OPB(problem, seed=7)
+    >>> policy.strategy.round(3)
+    array([0.333, 0.   , 0.667])
+    """
+
+    kind: ClassVar[str] = "hard"
+
+    def __init__(
+        self, problem: Problem, seed: int | np.random.SeedSequence | None = None, *, safe_loss: float = 1.0
+    ) -> None:
+        super().__init__(problem, seed, safe_loss=plain("safe_loss", safe_loss))
+
+    def _start(self) -> State:
+        problem, safe = self.problem, self.problem.safe
+        if safe is None:
+            raise ValueError("problem must have a safe strategy for OPB, got safe=None")
+        n_arms = problem.n_arms
+        task = program(n_arms + 1, problem.n_constraints)
+        task.limits[:] = problem.thresholds
+        task.costs[:, n_arms] = safe.costs
+        state = State(
+            known=hoeffding_costs(problem),
+            lost=hoeffding_losses(problem, widening=1.0 + 2.0 * self._options["safe_loss"] / problem.margin),
+            observed_loss=np.zeros(1),
+            task=task,
+            vertex=np.zeros(n_arms + 1),
+            strategy=np.zeros(n_arms),
+            safe_weight=np.zeros(1),
+            safe_strategy=safe.strategy.copy(),
+        )
+        choose(state)
+        return state
+
+    def _restored(self) -> None:
+        restore(self._round, self._state.known, self._state.lost)
+        choose(self._state)
+
+    @property
+    def upper_costs(self) -> Floats:
+        """Upper confidence bounds of the costs, one row per constraint."""
+        return snapshot(self._state.known.upper)
+
+    @property
+    def proposal(self) -> Floats:
+        """The solution of the program without the safe strategy; uniform if that is all of it."""
+        rest = self._state.vertex[:-1]
+        return snapshot(rest / rest.sum() if rest.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size))
