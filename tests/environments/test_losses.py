@@ -304,7 +304,6 @@ def test_rounds_may_come_in_any_form(at: Any) -> None:
     assert sf.losses.Switching([[0.1, 0.2]] * 2, at).at == (5,)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="BUG: an array of no dimension counts as a sequence")
 def test_a_round_may_come_in_an_array_of_no_dimension() -> None:
     assert sf.losses.Switching([[0.1, 0.2]] * 2, np.array(5)).at == (5,)
 

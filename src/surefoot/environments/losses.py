@@ -104,7 +104,7 @@ class Switching(Losses):
     """
 
     def __init__(self, means: ArrayLike, at: int | Sequence[int]) -> None:
-        rounds = [number("at", round_) for round_ in (at if isinstance(at, Sequence | np.ndarray) else [at])]
+        rounds = [number("at", round_) for round_ in np.atleast_1d(np.asarray(at, object))]
         if sorted(set(rounds)) != rounds:
             raise ValueError(f"at must be increasing, got {rounds}")
         self.means = frozen(numbers("means", means, None, None))

@@ -40,7 +40,7 @@ def told(value: Any) -> Any:
         return {str(name): told(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [told(part) for part in value]
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+    return value if isinstance(value, str | int | float | bool | None) else f"<{type(value).__qualname__}>"
 
 
 def digest(array: Floats) -> str:

@@ -24,21 +24,22 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
         table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
         names = table.column_names
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"path must be a table that can be read, got {path}: {error}") from None
-    if len(set(names)) < len(names):
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"path must be a table that can be read, got {path}: {reason}") from None
+    if len(set(names)) < len(names) or any(map(is_number, names)):
         raise ValueError(f"path must be a table whose first line has a different name for each column, got {path}")
     columns = {}
     for name, column in zip(names, table.columns, strict=True):
-        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if is_number and column.null_count:
+        is_numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if is_numeric and column.null_count:
             raise ValueError(f"column {name!r} of {path.name} must have no empty cells, got {column.null_count}")
-        columns[name] = column.to_numpy().astype(np.float64) if is_number else np.array(column.to_pylist(), object)
+        columns[name] = column.to_numpy().astype(np.float64) if is_numeric else np.array(column.to_pylist(), object)
     return columns
 
 
 def read_array(name: str, path: str | Path, dimensions: int) -> Floats:
     """The numbers in a file: rounds by arms. Arrays in ``.npy`` stay on disk."""
-    path = existing(path, KINDS)
+    path = existing(path, KINDS if dimensions == 2 else KINDS[:1])
     if path.suffix != ".npy":
         return frozen(numbers(name, np.column_stack(list(read_columns(path).values())), None, None))
     try:
@@ -54,6 +55,15 @@ def read_array(name: str, path: str | Path, dimensions: int) -> Floats:
         if not (float(piece.min()) in rule and float(piece.max()) in rule):
             numbers(name, piece, *piece.shape)  # finds the words
     return array
+
+
+def is_number(text: str) -> bool:
+    """Tell a text that reads as a number: no name of a column."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def rank(values: object) -> int:

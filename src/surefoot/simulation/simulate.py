@@ -75,8 +75,8 @@ def simulate(
     seeds
         How many (0, 1, ...), or the seeds themselves.
     checkpoints
-        The rounds at which accounts are made, or how many of them, spread evenly on a logarithmic scale up to the
-        horizon (40, if not said). Nothing is played after the last one.
+        The rounds at which accounts are made, or how many of them, evenly spaced on a logarithmic scale up to the
+        horizon. If not said, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
     workers
         Number of threads; as many as there are cores, if not said.
     progress
@@ -138,7 +138,9 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     for needed in ("strategy", "ask", "tell"):
         if not hasattr(player, needed):
             raise ValueError(f"policies[{name!r}] must make something with strategy, ask and tell, got {shown(player)}")
-    options = player._options if isinstance(player, Policy) else getattr(player, "options", {})
+    options = (
+        player._options if isinstance(player, Policy) else getattr(player, "options", getattr(player, "__dict__", {}))
+    )
     return {"policy": type(player).__qualname__, "kind": getattr(player, "kind", "none"), "options": told(options)}
 
 
@@ -159,7 +161,7 @@ def chosen_workers(workers: int | None) -> int:
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
     """The seeds themselves."""
-    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str | bytes):
         return list(range(number("seeds", seeds)))
     listed = list(seeds)
     for i, seed in enumerate(listed):

@@ -1,0 +1,50 @@
+"""The entropy projection, by its optimality conditions."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surefoot.analysis.optimum import widest_margin
+from surefoot.kernels.dual import EMPTY
+from surefoot.kernels.entropy import entropy, project_entropy
+
+
+@settings(max_examples=1500)
+@given(st.integers(2, 12), st.integers(0, 6), st.sampled_from(["", "duplicate", "parallel"]), st.integers(0, 10**9))
+def test_optimality_conditions(n_arms: int, n_constraints: int, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    center = 0.99 * rng.dirichlet(np.ones(n_arms)) + 0.01 / n_arms
+    losses = np.zeros(n_arms)
+    losses[rng.integers(n_arms)] = rng.random() * rng.choice([0.01, 1.0, 10.0])
+    costs, limits = 1.7 * rng.random((n_constraints, n_arms)) - 0.7, rng.random(n_constraints)
+    if kind and n_constraints > 1:
+        costs[1], limits[1] = (costs[0], limits[0]) if kind == "duplicate" else (costs[0] / 2, limits[0] / 2)
+    strategy, work = np.zeros(n_arms), entropy(n_constraints)
+    status = project_entropy(center, losses, costs, limits, strategy, work)
+    margin = widest_margin(costs, limits)[1] if n_constraints else 1.0
+    if status == EMPTY:
+        assert margin <= 1e-6
+        return
+    excess = costs @ strategy - limits
+    held = work.multipliers > 0
+    assert margin >= -1e-8
+    assert abs(strategy.sum() - 1) < 1e-13
+    assert work.multipliers.min(initial=0.0) >= 0
+    assert excess.max(initial=0.0) <= 1e-10
+    assert np.abs(excess[held]).max(initial=0.0) <= 1e-10  # complementarity
+    stationary = np.log(strategy / center) + losses + work.multipliers @ costs  # the same for all arms
+    assert np.ptp(stationary) <= 1e-10 * (1 + np.abs(work.multipliers @ costs).max(initial=0.0))
+
+
+def test_constraints_are_active_and_sets_empty_on_the_way() -> None:
+    rng = np.random.default_rng(0)
+    active, empty = 0, 0
+    for _ in range(300):
+        costs, limits, work = rng.random((2, 4)), rng.random(2), entropy(2)
+        status = project_entropy(np.full(4, 0.25), np.array([1.0, 0, 0, 0]), costs, limits, np.zeros(4), work)
+        empty += status == EMPTY
+        active += status != EMPTY and work.multipliers.max() > 0
+    assert active > 50
+    assert empty > 30

@@ -1,0 +1,194 @@
+"""Peers by linear programs and entropy, and the yardsticks: what each is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import surefoot as sf
+from surefoot.problem import Floats
+from surefoot.simulation.world import World
+
+HARD: list[Callable[..., Any]] = [sf.OPB, sf.SafeOptimisticLP, sf.SafeExp3, sf.AlwaysSafe]
+
+
+def instance(horizon: int = 4000, delta: float = 0.05) -> sf.Scenario:
+    """Two constraints, a small margin, and the best strategy on the boundary: where safety is hard to keep."""
+    costs = np.array([[0.9, 0.45, 0.6, 0.2], [0.3, 0.7, 0.4, 0.35]])
+    safe = sf.SafeStrategy([0, 0, 0.2, 0.8], costs @ [0, 0, 0.2, 0.8])
+    problem = sf.Problem(4, [0.5, 0.5], horizon, delta, safe)
+    return sf.Scenario("hard-v1", problem, sf.losses.Bernoulli([0.1, 0.2, 0.5, 0.9]), sf.costs.Bernoulli(costs))
+
+
+def test_hard_peers_never_violate_and_their_soft_kin_does() -> None:
+    # a violation has probability at most delta = 0.05 a run; more than 21 of 200 runs: false-alarm rate below 1e-3.
+    # Hoeffding's radii are wide, so none is expected. The control: without mixing, every run violates.
+    policies = {cls.__name__: cls for cls in [*HARD, sf.OptimisticLP, sf.SoftExp3]}
+    run = sf.simulate(instance(1500), policies, seeds=200, checkpoints=[1500], workers=2)
+    violating = {row["policy"]: row["violating_runs"] for row in run.summary().to_pylist()}
+    assert all(violating[cls.__name__] == 0 for cls in HARD)
+    assert violating["OptimisticLP"] == 200
+    assert violating["SoftExp3"] == 200
+
+
+def test_hard_peers_notice_when_their_bounds_are_too_tight() -> None:
+    # the control of the test above: bounds without width (the means themselves) let violations through
+    scenario = instance(1500)
+
+    def careless(problem: sf.Problem, seed: int) -> sf.Policy:
+        policy = sf.OPB(problem, seed)
+        policy._state = policy._state._replace(known=policy._state.known._replace(scale=1e-6))
+        return policy
+
+    run = sf.simulate(scenario, {"careless": careless}, seeds=20, checkpoints=[1500], workers=2)
+    assert run.summary().to_pylist()[0]["violating_runs"] > 15
+
+
+@pytest.mark.parametrize("cls", [sf.OptimisticLP, sf.SafeOptimisticLP, sf.OPB, sf.LinConTS])
+def test_learners_of_stochastic_losses_have_sublinear_regret(cls: Callable[..., Any]) -> None:
+    # 16 times the rounds, less than 8 times the regret and violation together; the control pays 16 times
+    totals = {}
+    for horizon in (2000, 32_000):
+        run = sf.simulate(
+            sf.scenarios.make("stochastic-v1", horizon=horizon), {"it": cls, "safe": sf.AlwaysSafe}, 8, [horizon], 2
+        )
+        for row in run.summary().to_pylist():
+            totals[row["policy"], horizon] = max(0.0, row["regret"]) + row["violation"]
+    assert totals["it", 32_000] < 8 * totals["it", 2000]
+    assert totals["safe", 32_000] > 15 * totals["safe", 2000]
+
+
+def worlds(scenario: sf.Scenario) -> tuple[Floats, Floats]:
+    losses, costs = next(World(scenario, 5).blocks(scenario.problem.horizon))
+    return losses, costs
+
+
+def program(losses: Floats, costs: Floats, limits: Floats) -> Floats:
+    return np.asarray(linprog(losses, costs, limits, np.ones((1, losses.size)), [1.0]).x)
+
+
+def twin_estimates(
+    problem: sf.Problem, arms: list[int], rows: Floats, n_rows: int, widening: float
+) -> tuple[Floats, Floats]:
+    """Means and radii from all that was seen: ln(2 T K m / delta) / (2 N) under the root."""
+    means, radii = np.zeros((n_rows, problem.n_arms)), np.ones(problem.n_arms)
+    for arm in range(problem.n_arms):
+        seen = rows[[a == arm for a in arms]]
+        if len(seen):
+            means[:, arm] = seen.mean(axis=0)
+            logarithm = np.log(2 * problem.horizon * problem.n_arms * n_rows / problem.delta)
+            radii[arm] = min(1.0, widening * np.sqrt(logarithm / (2 * len(seen))))
+    return means, radii
+
+
+@pytest.mark.parametrize("name", ["optimistic", "safe optimistic", "opb"])
+def test_slow_twins_agree(name: str) -> None:
+    scenario = instance(400)
+    problem, safe = scenario.problem, scenario.problem.safe
+    assert safe is not None
+    cls = {"optimistic": sf.OptimisticLP, "safe optimistic": sf.SafeOptimisticLP, "opb": sf.OPB}[name]
+    losses, costs = worlds(scenario)
+    policy, rng, arms = cls(problem, 0), np.random.default_rng(1), []
+    compared = 0
+    for t in range(150):
+        arm = int(rng.integers(4)) if t >= 4 else t  # forced arms: everything is seen from the start
+        policy.tell(sf.Decision(arm, 0.25), losses[t, arm], costs[t, :, arm])
+        arms.append(arm)
+        if t < 4:
+            continue
+        spent = np.array([costs[s, :, a] for s, a in enumerate(arms)])
+        lost = np.array([[losses[s, a]] for s, a in enumerate(arms)])
+        widening = 1 + 2 / problem.margin if name == "opb" else 1.0
+        means, radii = twin_estimates(problem, arms, spent, 2, 1.0)
+        loss_means, loss_radii = twin_estimates(problem, arms, lost, 1, widening)
+        index = np.maximum(0, loss_means[0] - loss_radii)
+        if name == "opb":
+            column = np.column_stack([np.minimum(1, means + radii), safe.costs])
+            row = np.append(index, safe.strategy @ index)
+            value = row @ program(row, column, problem.thresholds)
+            played = np.append(policy._state.vertex, [])
+            assert row @ played == pytest.approx(value, abs=1e-9)
+            assert (column @ played <= problem.thresholds + 1e-9).all()
+            assert policy.strategy == pytest.approx(played[:4] + played[4] * safe.strategy)
+        else:
+            value = index @ program(index, np.maximum(0, means - radii), problem.thresholds)
+            assert index @ policy.proposal == pytest.approx(value, abs=1e-9)
+            weight = 0.0
+            if name == "safe optimistic":
+                upper = np.minimum(1, (means + radii) @ policy.proposal)
+                over = upper > problem.thresholds
+                weight = float(np.max(((upper - problem.thresholds) / (upper - safe.costs))[over], initial=0.0))
+            assert policy.safe_weight == pytest.approx(weight, abs=1e-9)
+            assert policy.strategy == pytest.approx(weight * safe.strategy + (1 - weight) * policy.proposal)
+        compared += 1
+    assert compared == 146
+
+
+def test_entropy_twin_agrees() -> None:
+    # x(a) proportional to x(a) exp(-rate estimate - mu lower), mu found by bisection: one constraint
+    problem = sf.Problem(3, [0.3], 400, 0.9)
+    policy, proposal, rng = sf.SoftExp3(problem, 0, learning_rate=0.2), np.full(3, 1 / 3), np.random.default_rng(2)
+    counts, sums, active = np.zeros(3), np.zeros(3), 0
+    for _ in range(400):
+        arm = int(rng.integers(3))
+        loss, cost = float(rng.random()), float(rng.random() < (0.9, 0.5, 0.1)[arm])
+        propensity = float(proposal[arm])
+        policy.tell(sf.Decision(arm, propensity), loss, [cost])
+        counts[arm] += 1
+        sums[arm] += cost
+        means = np.divide(sums, counts, out=np.zeros(3), where=counts > 0)
+        radii = np.minimum(1, np.sqrt(np.log(2 * 400 * 3 / 0.9) / 2 / np.maximum(counts, 1e-9)))
+        lower = means - radii
+        raw = proposal * np.exp(-0.2 * loss / (propensity + 0.2) * (np.arange(3) == arm))
+
+        def at(multiplier: float, raw: Floats = raw, lower: Floats = lower) -> Floats:
+            weights = raw * np.exp(-multiplier * lower)
+            return np.asarray(weights / weights.sum())
+
+        low, high = 0.0, 0.0
+        if at(0.0) @ lower > 0.3:
+            active += 1
+            high = 1.0
+            while at(high) @ lower > 0.3:
+                high *= 2
+            for _ in range(200):
+                middle = (low + high) / 2
+                low, high = (middle, high) if at(middle) @ lower > 0.3 else (low, middle)
+        proposal = np.maximum(at(high), 1 / 400**2)
+        proposal /= proposal.sum()
+        assert policy.proposal == pytest.approx(proposal, abs=1e-8)
+    assert active > 20
+
+
+def test_the_oracle_stays_in_the_true_safe_set_and_beats_those_who_must_learn_it() -> None:
+    scenario = sf.scenarios.make("stochastic-v1", horizon=20_000)
+
+    def oracle(problem: sf.Problem, seed: int) -> sf.Policy:
+        return sf.Oracle(problem, seed, mean_costs=scenario.mean_costs)
+
+    run = sf.simulate(scenario, {"oracle": oracle, "safe": sf.AlwaysSafe, "opb": sf.OPB}, 5, [20_000], 2)
+    regret = {row["policy"]: row["regret"] for row in run.summary().to_pylist()}
+    violation = {row["policy"]: row["violation"] for row in run.summary().to_pylist()}
+    assert violation["oracle"] == 0
+    assert 0 < regret["oracle"] < 0.5 * regret["opb"] < 0.5 * regret["safe"]
+
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the published data are not beside the repository")
+def test_the_oracle_is_judged_by_the_published_optimum() -> None:
+    scenario = sf.Table(DATA / "edx.csv", 0.5, 400_000)
+
+    def oracle(problem: sf.Problem, seed: int) -> sf.Policy:
+        return sf.Oracle(problem, seed, mean_costs=scenario.mean_costs)
+
+    run = sf.simulate(scenario, {"oracle": oracle}, 1, [400_000], 1)
+    row = run.table.to_pylist()[0]
+    assert 1 - row["bandit_complexity"] / 400_000 == pytest.approx(0.0139, abs=4e-4)  # of the losses drawn
+    assert row["violation"] == 0
