@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         COLB,
         OPB,
         SOLB,
+        UCB1,
         AlwaysSafe,
         Exp3,
         Exp3IX,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
         SafeExp3,
         SafeOptimisticLP,
         SoftExp3,
+        ThompsonSampling,
+        TsallisINF,
     )
     from surefoot.policies.projection import Projection, project
     from surefoot.simulation.run import Run
@@ -45,6 +48,9 @@ _LAZY = {
     "OptimisticLP": "surefoot.policies",
     "Oracle": "surefoot.policies",
     "Policy": "surefoot.policies",
+    "ThompsonSampling": "surefoot.policies",
+    "UCB1": "surefoot.policies",
+    "TsallisINF": "surefoot.policies",
     "SafeExp3": "surefoot.policies",
     "SafeOptimisticLP": "surefoot.policies",
     "SoftExp3": "surefoot.policies",
@@ -66,6 +72,7 @@ __all__ = [
     "COLB",
     "OPB",
     "SOLB",
+    "UCB1",
     "AlwaysSafe",
     "Benchmark",
     "Decision",
@@ -87,6 +94,8 @@ __all__ = [
     "Scenario",
     "SoftExp3",
     "Table",
+    "ThompsonSampling",
+    "TsallisINF",
     "costs",
     "losses",
     "offline_optimum",

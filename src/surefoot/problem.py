@@ -103,6 +103,11 @@ RULES: Mapping[str, Interval] = {
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
     "state.sampled": SHARE,
+    "state.level": Interval(2, 1e15),
+    "state.rounds": Interval(0, 1e15),
+    "state.lost": Interval(0, 1e15),
+    "state.gained": Interval(0, 1e15),
+    "state.drawn": Interval(0),
     "state.totals": Interval(0, 1e300),
     # what the world does
     "means": SHARE,

@@ -9,6 +9,9 @@ from surefoot.policies.log_barrier import LogBarrier
 from surefoot.policies.opb import OPB
 from surefoot.policies.optimistic_lp import OptimisticLP, SafeOptimisticLP
 from surefoot.policies.solb import SOLB
+from surefoot.policies.thompson import ThompsonSampling
+from surefoot.policies.tsallis_inf import TsallisINF
+from surefoot.policies.ucb1 import UCB1
 from surefoot.policies.yardsticks import AlwaysSafe, Oracle
 
 REGISTRY: dict[str, type[Policy]] = {
@@ -23,6 +26,9 @@ REGISTRY: dict[str, type[Policy]] = {
     "soft-exp3": SoftExp3,
     "safe-exp3": SafeExp3,
     "lincon-ts": LinConTS,
+    "tsallis-inf": TsallisINF,
+    "ucb1": UCB1,
+    "thompson": ThompsonSampling,
     "always-safe": AlwaysSafe,
     "oracle": Oracle,
 }
@@ -33,6 +39,7 @@ __all__ = [
     "OPB",
     "REGISTRY",
     "SOLB",
+    "UCB1",
     "AlwaysSafe",
     "Exp3",
     "Exp3IX",
@@ -44,4 +51,6 @@ __all__ = [
     "SafeExp3",
     "SafeOptimisticLP",
     "SoftExp3",
+    "ThompsonSampling",
+    "TsallisINF",
 ]

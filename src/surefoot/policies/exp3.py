@@ -13,6 +13,9 @@ from surefoot.kernels.episode import lives_by
 from surefoot.policies.base import Policy, plain
 from surefoot.problem import Problem
 
+LARGEST = 1e300
+"""The most a total may come to: feedback on decisions with the smallest propensities could overflow it."""
+
 
 class State(NamedTuple):
     """Estimated total losses, and the strategy they lead to."""
@@ -44,7 +47,7 @@ def choose(state: State) -> None:
     for a in range(state.totals.size):
         least = min(least, state.totals[a])
     for a in range(state.totals.size):
-        state.totals[a] -= least
+        state.totals[a] = min(state.totals[a] - least, LARGEST)
         state.strategy[a] = np.exp(-state.rate * state.totals[a])
         total += state.strategy[a]
     uniform = state.exploration / state.totals.size

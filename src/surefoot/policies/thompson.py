@@ -1,0 +1,109 @@
+"""Thompson sampling: an arm is played as often as it is likely to be the best, blind to costs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled, merged
+from surefoot.kernels.dual import SOLVED, Floats
+from surefoot.kernels.episode import lives_by
+from surefoot.policies.base import Policy
+from surefoot.problem import SUM_TOLERANCE, Problem, shown
+
+
+class State(NamedTuple):
+    """What was seen of each arm, and the one that the last sample has chosen."""
+
+    lost: Floats  # (K,) sums of loss
+    gained: Floats  # (K,) sums of 1 - loss
+    drawn: Floats  # (1,) the arm of the least sample
+    strategy: Floats  # (K,) all on that arm
+    safe_weight: Floats  # (1,) 0
+
+
+@merged
+def update(state: State, generator: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+    """Take in a loss; with what probability it came to be seen does not matter."""
+    state.lost[arm] += loss
+    state.gained[arm] += 1.0 - loss
+    sample(state, generator)
+    return SOLVED
+
+
+@compiled
+def sample(state: State, generator: Any) -> None:
+    """Draw the mean loss of every arm from what is believed of it, and choose the arm of the least."""
+    lowest = np.inf
+    for a in range(state.lost.size):
+        mean = generator.beta(1.0 + state.lost[a], 1.0 + state.gained[a])
+        if mean < lowest:
+            lowest, state.drawn[0] = mean, a
+    put_all(state)
+
+
+@compiled
+def put_all(state: State) -> None:
+    """Put all on the arm that was drawn."""
+    for a in range(state.strategy.size):
+        state.strategy[a] = 1.0 if a == state.drawn[0] else 0.0
+
+
+lives_by(State, update, random=True)
+
+
+class ThompsonSampling(Policy):
+    """Thompson sampling with Beta(1, 1) priors: regret of order ln(T) if losses are independent coin flips.
+
+    After every round it draws a mean loss for each arm from the posterior, and plays the arm of the least. A loss
+    between 0 and 1 counts in part on both sides, `loss` to the one and `1 - loss` to the other: for losses other than
+    0 and 1 the posterior is a heuristic, with the right mean but wider than need be.
+
+    The arm is drawn when feedback has come, not when it is asked for: until the next feedback, `ask` answers with the
+    same arm, at a propensity of 1.
+
+    Parameters
+    ----------
+    problem
+        What is to be solved; its thresholds are not looked at.
+    seed
+        Of the policy's own generator.
+
+    References
+    ----------
+    Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two samples",
+    Biometrika 1933. Agrawal, Goyal, "Analysis of Thompson sampling for the multi-armed bandit problem", COLT 2012; for
+    losses other than 0 and 1, they flip a coin and count its result.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> policy = sf.ThompsonSampling(sf.Problem(n_arms=2, thresholds=[], horizon=1000), seed=7)
+    >>> for _ in range(50):
+    ...     decision = policy.ask()
+    ...     policy.tell(decision, loss=[0.9, 0.1][decision.arm])
+    >>> policy.ask()
+    Decision(arm=1, propensity=1.0)
+    """
+
+    kind: ClassVar[str] = "none"
+
+    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
+        super().__init__(problem, seed)
+
+    def _start(self) -> State:
+        n_arms = self.problem.n_arms
+        state = State(np.zeros(n_arms), np.zeros(n_arms), np.zeros(1), np.zeros(n_arms), np.zeros(1))
+        sample(state, self._rng)
+        return state
+
+    def _restored(self) -> None:
+        state, n_arms = self._state, self.problem.n_arms
+        seen = state.lost.sum() + state.gained.sum()
+        if abs(seen - self._round) > SUM_TOLERANCE * max(1, self._round):
+            raise ValueError(f"state.lost and state.gained must sum to round = {self._round}, got a sum of {seen:.12g}")
+        arm = state.drawn[0]
+        if arm not in range(n_arms):
+            raise ValueError(f"state.drawn must be a whole number below n_arms = {n_arms}, got {shown(arm)}")
+        put_all(state)
