@@ -64,6 +64,20 @@ def init(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path
 
 
 @app.command()
+def league(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/league"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 10,
+    horizon: Annotated[int, typer.Option(min=3, help="Rounds, in every scenario.")] = 20_000,
+    workers: Workers = None,
+) -> None:
+    """Let every policy meet every built-in scenario: a study like any other, with its report."""
+    from surefoot.cli.studies import carry_out, league_study
+
+    command = f"surefoot league --out {out} --seeds {seeds} --horizon {horizon}"
+    carry_out(league_study(seeds, horizon), Path(), "league.toml", out, workers, command)
+
+
+@app.command()
 def show(folder: Annotated[Path, typer.Argument(help="The results of `surefoot run`.")]) -> None:
     """Show the results in a folder, and how they were made."""
     from surefoot.cli.studies import show_run

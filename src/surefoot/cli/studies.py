@@ -7,6 +7,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from surefoot.environments.scenarios import SCENARIOS
+from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
@@ -35,6 +37,21 @@ policy = "log-barrier"
 name = "no guardrails"
 learning_rate = 0.05
 """
+
+
+RATES = ("solb", "colb", "log-barrier")
+"""Policies that enter the league at the practical rate, and at the theorems' as well."""
+
+
+def league_study(seeds: int, horizon: int) -> str:
+    """The study of every policy in every built-in scenario."""
+    lines = ['title = "The league"', f"seeds = {seeds}", f"horizon = {horizon}", ""]
+    lines += [f'[[scenarios]]\nid = "{id}"\n' for id in SCENARIOS]
+    for policy in REGISTRY:
+        rate = '\nlearning_rate = "practical"' if policy in RATES else ""
+        lines.append(f'[[policies]]\npolicy = "{policy}"{rate}\n')
+    lines += [f'[[policies]]\npolicy = "{policy}"\nname = "{policy}, theory"\n' for policy in RATES[:2]]
+    return "\n".join(lines)
 
 
 def refuse(message: str) -> typer.Exit:

@@ -13,6 +13,10 @@ from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.simplex import sequence, still, subject
 from surefoot.reporting.style import FAINT, FORBIDDEN, INK, Colour, Look, arm_colours, thousands
 
+WIDE = ("allocation", "simplex-sequence")
+"""Figures that take the whole width of the report."""
+FEW = 8
+"""Policies up to which a figure is of the usual size."""
 MOST_ARMS = 7
 """Arms drawn one by one in an allocation; the others are put together."""
 
@@ -49,8 +53,8 @@ def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
     """All figures that can be drawn of a scenario."""
     drawn = [Drawn("regret", lambda: over_rounds(scenario, look, "regret"))]
     if scenario.guardrails:
+        drawn.insert(0, Drawn("plane", lambda: plane(scenario, look)))
         drawn.append(Drawn("violation", lambda: over_rounds(scenario, look, "violation")))
-        drawn.append(Drawn("plane", lambda: plane(scenario, look)))
     if any(policy.kind == "hard" for policy in scenario.policies):
         drawn.append(Drawn("safe-weight", lambda: safe_weight(scenario, look)))
     drawn.append(Drawn("allocation", lambda: allocation(scenario)))
@@ -61,15 +65,15 @@ def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
     return drawn
 
 
-def canvas(width: float = 5.6, height: float = 3.4) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+def canvas(lines: int) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes, larger where many lines are to be named."""
+    figure = Figure(figsize=(5.6, 3.4) if lines <= FEW else (9.6, 6.0), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
     """A quantity over the rounds, with bands."""
-    figure, axes = canvas()
+    figure, axes = canvas(len(scenario.policies))
     ends = []
     for policy in scenario.policies:
         rounds, colour = policy.series("round"), look.colour[policy.name]
@@ -93,18 +97,22 @@ def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
 def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write names beside the right ends of lines, apart from each other."""
     low, high = axes.get_ylim()
-    apart, last = 0.075 * (high - low), -np.inf
-    for value, name, colour in sorted(ends):
-        last = max(value, last + apart)
+    size = 9.0 if len(ends) <= FEW else 8.0
+    apart = (0.075 if len(ends) <= FEW else 0.036) * (high - low)
+    places: list[float] = []
+    for value, _, _ in sorted(ends):
+        places.append(max(value, places[-1] + apart) if places else value)
+    beyond = max(0.0, places[-1] - high) if places else 0.0
+    for place, (_, name, colour) in zip(places, sorted(ends), strict=True):
         axes.annotate(
-            name, (1.01, last), xycoords=axes.get_yaxis_transform(), color=colour, va="center", weight="bold",
-            annotation_clip=False,
+            name, (1.01, place - beyond), xycoords=axes.get_yaxis_transform(), color=colour, va="center",
+            weight="bold", fontsize=size, annotation_clip=False,
         )  # fmt: skip
 
 
 def plane(scenario: ScenarioResult, look: Look) -> Figure:
     """Regret against violation, one point a policy."""
-    figure, axes = canvas()
+    figure, axes = canvas(len(scenario.policies))
     for policy in scenario.policies:
         final, colour = policy.final, look.colour[policy.name]
         if final["seeds"] > 1:
@@ -123,16 +131,17 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
 def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
     """Write names beside points; where points are close, one below the other."""
     written: list[tuple[float, float]] = []
+    few = len(policies) <= FEW
     for policy in sorted(policies, key=lambda policy: -policy.final["regret"]):
         point = policy.final["violation"], policy.final["regret"]
         x, y = axes.transData.transform(point)
         lowest = min((above for beside, above in written if abs(x - beside) < 120), default=np.inf)
-        at = min(y + 8, lowest - 14)
+        at = min(y + 8, lowest - (14 if few else 12))
         written.append((x, at))
-        offset = 10, at - y
         axes.annotate(
-            policy.name, point, offset, textcoords="offset pixels", color=look.colour[policy.name], weight="bold"
-        )
+            policy.name, point, (10, at - y), textcoords="offset pixels", color=look.colour[policy.name],
+            weight="bold", fontsize=9 if few else 8,
+        )  # fmt: skip
 
 
 def allocation(scenario: ScenarioResult) -> Figure:
@@ -192,7 +201,7 @@ def benchmark_bar(axes: Axes, scenario: ScenarioResult, shown: list[int], colour
 
 def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
     """The weight of the safe strategy over the rounds."""
-    figure, axes = canvas()
+    figure, axes = canvas(len(scenario.policies))
     ends = []
     for policy in scenario.policies:
         if policy.kind == "hard":

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from surefoot.reporting import words
-from surefoot.reporting.figures import figures
+from surefoot.reporting.figures import FEW, WIDE, figures
 from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.style import Look, styled, write
 from surefoot.simulation.run import Run
@@ -71,7 +71,7 @@ def section(scenario: ScenarioResult, look: Look, folder: Path) -> dict[str, Any
         "rows": [words.cells(policy, scenario) for policy in scenario.policies],
         "described": [(policy.name, policy.described) for policy in scenario.policies],
         "figures": [
-            {"name": figure.name, "caption": figure.caption, "image": at}
+            {"caption": figure.caption, "image": at, "wide": figure.name in WIDE or len(scenario.policies) > FEW}
             for figure, at in zip(drawn, images, strict=True)
         ],
     }
