@@ -13,10 +13,11 @@ import surefoot as sf
 SOURCE = Path(sf.__file__).parent
 
 PUBLIC = {
-    "AlwaysSafe", "Benchmark", "COLB", "Decision", "EmptySafeSet", "Exp3", "Exp3IX", "Infeasible", "LinConTS",
-    "LogBarrier", "OPB", "OptimisticLP", "Oracle", "Policy", "Problem", "Projection", "Run", "SOLB", "SafeExp3",
-    "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1",
-    "costs", "losses", "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
+    "AlwaysSafe", "Benchmark", "COLB", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
+    "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
+    "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "Run", "SOLB", "SafeExp3", "SafeOptimisticLP",
+    "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1", "costs", "losses",
+    "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only

@@ -85,6 +85,8 @@ RULES: Mapping[str, Interval] = {
     "seed": Interval(0, whole=True),
     "benchmark_loss": Interval(0),
     "safe_loss": SHARE,
+    "dual_rate": Interval(1e-12, 1e6),
+    "option margin": Interval(1e-12, 1),  # "margin" is the parameter of a scenario
     "exploration": Interval(0, 1, open_low=True),
     # one projection
     "center": POSITIVE,
@@ -103,6 +105,9 @@ RULES: Mapping[str, Interval] = {
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
     "state.sampled": SHARE,
+    "state.duals": Interval(0, 1e15),
+    "state.queues": Interval(0, 1e16),
+    "state.weights": SHARE,
     "state.level": Interval(2, 1e15),
     "state.rounds": Interval(0, 1e15),
     "state.lost": Interval(0, 1e15),

@@ -3,11 +3,15 @@
 from surefoot.policies.base import Policy
 from surefoot.policies.colb import COLB
 from surefoot.policies.constrained_exp3 import SafeExp3, SoftExp3
+from surefoot.policies.doubly_optimistic import DoublyOptimistic
 from surefoot.policies.exp3 import Exp3, Exp3IX
 from surefoot.policies.lincon_ts import LinConTS
 from surefoot.policies.log_barrier import LogBarrier
 from surefoot.policies.opb import OPB
 from surefoot.policies.optimistic_lp import OptimisticLP, SafeOptimisticLP
+from surefoot.policies.pessimistic_optimistic import PessimisticOptimistic
+from surefoot.policies.primal_dual import PrimalDual
+from surefoot.policies.queue_primal_dual import QueuePrimalDual
 from surefoot.policies.solb import SOLB
 from surefoot.policies.thompson import ThompsonSampling
 from surefoot.policies.tsallis_inf import TsallisINF
@@ -29,6 +33,10 @@ REGISTRY: dict[str, type[Policy]] = {
     "tsallis-inf": TsallisINF,
     "ucb1": UCB1,
     "thompson": ThompsonSampling,
+    "primal-dual": PrimalDual,
+    "queue-primal-dual": QueuePrimalDual,
+    "pessimistic-optimistic": PessimisticOptimistic,
+    "doubly-optimistic": DoublyOptimistic,
     "always-safe": AlwaysSafe,
     "oracle": Oracle,
 }
@@ -41,13 +49,17 @@ __all__ = [
     "SOLB",
     "UCB1",
     "AlwaysSafe",
+    "DoublyOptimistic",
     "Exp3",
     "Exp3IX",
     "LinConTS",
     "LogBarrier",
     "OptimisticLP",
     "Oracle",
+    "PessimisticOptimistic",
     "Policy",
+    "PrimalDual",
+    "QueuePrimalDual",
     "SafeExp3",
     "SafeOptimisticLP",
     "SoftExp3",

@@ -1,4 +1,4 @@
-"""Confidence bounds of peers that keep their own: exact Hoeffding radii, valid at all rounds up to the horizon."""
+"""What peers share: confidence bounds by Hoeffding, the margin they are told, and estimates that survive a restart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ import math
 import numpy as np
 
 from surefoot.kernels.costs import Costs, bound, unknown_costs
+from surefoot.kernels.dual import Integers
 from surefoot.problem import Problem
+
+LEAST_MARGIN = 1e-12
+"""A smaller margin counts as this one, so that 1 / margin and what is multiplied by it stay finite."""
+
+
+def hoeffding_scale(problem: Problem, n_rows: int) -> float:
+    """ln(2 T K n / delta) / 2, the squared radius after one observation: n rows of K means hold at once, at any time.
+
+    By Hoeffding and a union over arms, rows and numbers of observations; 0 when there is nothing to bound.
+    """
+    if n_rows == 0:
+        return 0.0
+    return 0.5 * (math.log(2 * problem.horizon * problem.n_arms * n_rows) - math.log(problem.delta))
 
 
 def hoeffding_costs(problem: Problem) -> Costs:
@@ -20,15 +34,26 @@ def hoeffding_losses(problem: Problem, widening: float = 1.0) -> Costs:
     return unknown_costs(problem.n_arms, 1, widening**2 * hoeffding_scale(problem, 1))
 
 
-def hoeffding_scale(problem: Problem, rows: int) -> float:
-    """The squared radius after one observation: ln(2 T K m / delta) / 2, by Hoeffding and a union over all rounds."""
-    return 0.5 * math.log(2.0 * problem.horizon * problem.n_arms * max(rows, 1) / problem.delta)
+def known_margin(problem: Problem, option: float | None, policy: str) -> float:
+    """The margin rho: as the caller gives it, or that of the safe strategy; 1 with no threshold."""
+    if problem.n_constraints == 0:
+        return 1.0
+    if option is None and problem.safe is None:
+        raise ValueError(
+            f"problem must have a safe strategy for {policy} to know the margin, if margin is not given, got safe=None"
+        )
+    return max(LEAST_MARGIN, problem.margin if option is None else option)
+
+
+def check_counts(counts: Integers, rounds: int) -> None:
+    """Refuse saved counts that are not those of the rounds."""
+    if counts.sum() != rounds:
+        raise ValueError(f"state.counts must sum to round = {rounds}, got a sum of {counts.sum()}")
 
 
 def restore(rounds: int, *estimates: Costs) -> None:
     """Set the bounds of estimates that were loaded, if their counts fit the number of rounds."""
     for loaded in estimates:
-        if loaded.counts.sum() != rounds:
-            raise ValueError(f"state.counts must sum to round = {rounds}, got a sum of {loaded.counts.sum()}")
+        check_counts(loaded.counts, rounds)
         for arm in np.flatnonzero(loaded.counts):
             bound(loaded, int(arm))

@@ -10,6 +10,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats, Integers
 from surefoot.kernels.episode import lives_by
 from surefoot.policies.base import Policy
+from surefoot.policies.estimates import check_counts
 from surefoot.problem import Problem
 
 
@@ -93,7 +94,5 @@ class UCB1(Policy):
         return state
 
     def _restored(self) -> None:
-        counts = self._state.counts
-        if counts.sum() != self._round:
-            raise ValueError(f"state.counts must sum to round = {self._round}, got a sum of {counts.sum()}")
+        check_counts(self._state.counts, self._round)
         choose(self._state)

@@ -1,0 +1,165 @@
+"""Primal-dual learning: EXP3-IX plays against prices for the constraints (Castiglioni et al. 2022)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled, merged
+from surefoot.kernels.dual import Floats
+from surefoot.kernels.episode import lives_by
+from surefoot.policies.base import plain, snapshot
+from surefoot.policies.estimates import known_margin
+from surefoot.policies.exp3 import ExponentialWeights, choose
+from surefoot.policies.exp3 import State as Primal
+from surefoot.policies.exp3 import update as take_in
+from surefoot.problem import Problem
+
+
+class State(NamedTuple):
+    """EXP3-IX, and the prices of the constraints."""
+
+    primal: Primal
+    duals: Floats  # (m,) lambda_t
+    strategy: Floats  # (K,) that of the primal, the same array
+    safe_weight: Floats  # (1,) 0
+    thresholds: Floats  # (m,) alpha
+    dual_rate: float  # eta_D
+    price_limit: float  # 1 / rho
+
+
+@merged
+def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+    """A step of EXP3-IX on the Lagrangian, then a step of projected ascent on the prices."""
+    duals, limit, lagrangian = state.duals, state.price_limit, loss
+    for i in range(costs.size):
+        excess = costs[i] - state.thresholds[i]
+        lagrangian += duals[i] * excess
+        duals[i] += state.dual_rate * excess
+    project(duals, limit)
+    return take_in(state.primal, arm, propensity, (lagrangian + limit) / (1.0 + 2.0 * limit), costs)
+
+
+@compiled
+def project(duals: Floats, limit: float) -> None:
+    """The nearest point of {x >= 0, sum x <= limit}: all coordinates less one number, but none below 0.
+
+    The number is 0 or puts the sum at the limit. It is found by solving for the coordinates that are positive at the
+    last guess: guesses only grow and coordinates only fall out, until none does.
+    """
+    guess, positive, before = 0.0, -1, -2
+    while positive != before:
+        total, before, positive = 0.0, positive, 0
+        for i in range(duals.size):
+            if duals[i] > guess:
+                total += duals[i]
+                positive += 1
+        guess = max(guess, (total - limit) / positive) if positive > 0 else guess
+    for i in range(duals.size):
+        duals[i] = max(0.0, duals[i] - guess)
+
+
+lives_by(State, update)
+
+
+class PrimalDual(ExponentialWeights):
+    """EXP3-IX on losses plus priced costs, where prices rise with costs above their thresholds and fall below.
+
+    Losses may be adversarial. What is controlled is the *signed* cumulative violation, the sum over rounds of
+    ``g_i^T x_t - alpha_i``, at order sqrt(T): cheap rounds make up for dear ones. Nothing is promised of a single
+    round, nor of the sum of positive parts that `simulate` calls ``violation``.
+
+    Parameters
+    ----------
+    problem
+        What is to be solved. The safe strategy's margin sets how high prices may rise; the strategy itself is not
+        played.
+    seed
+        Of the policy's own generator.
+    learning_rate
+        Of EXP3-IX, by default ``sqrt(2 ln K / (T K))``; the implicit exploration is half of it.
+    dual_rate
+        Step of the prices; by default ``sqrt(2) / (margin sqrt(m T))``.
+    margin
+        By how much some strategy is safe (rho), if the problem has no safe strategy or to overrule it; a smaller number
+        than the true one does as well, at a price in regret.
+
+    Notes
+    -----
+    The prices live in ``{lambda >= 0, sum lambda <= 1 / rho}``, where the prices of the best safe strategy are; the
+    projection is exact. The Lagrangian ``loss + sum_i lambda_i (cost_i - alpha_i)`` lies in ``[-1 / rho, 1 + 1 / rho]``
+    and is moved and shrunk to [0, 1] before EXP3-IX sees it.
+
+    Derived, not tuned: ``dual_rate`` is diameter over gradient times sqrt(T), the rate that gradient ascent's bound is
+    least for (the diameter of the domain is sqrt(2) / rho, a gradient at most sqrt(m)). The learning rate is that of
+    EXP3-IX for losses in [0, 1]. The published algorithm takes any learner with regret bounds that hold with high
+    probability; EXP3-IX is our choice. An unknown margin, for which it has phases of play and recovery, is not
+    implemented. Feedback that comes late is priced when it comes.
+
+    References
+    ----------
+    Castiglioni, Celli, Marchesi, Romano, Gatti, "A unifying framework for online optimization with long-term
+    constraints", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> problem = sf.Problem(2, [0.5], horizon=1000, safe=sf.SafeStrategy([0, 1], costs=[0.1]))
+    >>> policy = sf.PrimalDual(problem, seed=7)
+    >>> for _ in range(500):
+    ...     decision = policy.ask()
+    ...     policy.tell(decision, loss=float(decision.arm), costs=[[1.0, 0.1][decision.arm]])
+    >>> policy.strategy.round(2), policy.duals.round(2)
+    (array([0.43, 0.57]), array([0.89]))
+    """
+
+    kind: ClassVar[str] = "soft"
+
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        learning_rate: float | None = None,
+        dual_rate: float | None = None,
+        margin: float | None = None,
+    ) -> None:
+        super().__init__(
+            problem,
+            seed,
+            learning_rate=None if learning_rate is None else plain("learning_rate", learning_rate),
+            dual_rate=None if dual_rate is None else plain("dual_rate", dual_rate),
+            margin=None if margin is None else plain("option margin", margin),
+        )
+
+    def _start(self) -> State:
+        problem, options = self.problem, self._options
+        n_arms, n_constraints, horizon = problem.n_arms, problem.n_constraints, problem.horizon
+        margin = known_margin(problem, options["margin"], type(self).__name__)
+        rate, dual_rate = options["learning_rate"], options["dual_rate"]
+        rate = math.sqrt(2 * math.log(n_arms) / (horizon * n_arms)) if rate is None else rate
+        if dual_rate is None:
+            dual_rate = math.sqrt(2 / max(1, n_constraints) / horizon) / margin
+        primal = self._weights(rate, bias=rate / 2)
+        return State(
+            primal=primal,
+            duals=np.zeros(n_constraints),
+            strategy=primal.strategy,
+            safe_weight=np.zeros(1),
+            thresholds=problem.thresholds.copy(),
+            dual_rate=dual_rate,
+            price_limit=1.0 / margin if n_constraints else 0.0,
+        )
+
+    def _restored(self) -> None:
+        total, limit = float(self._state.duals.sum()), self._state.price_limit
+        if total > limit * (1 + 1e-9):
+            raise ValueError(f"state.duals must sum to at most 1 / margin = {limit:g}, got a sum of {total:g}")
+        choose(self._state.primal)
+
+    @property
+    def duals(self) -> Floats:
+        """The prices of the constraints (lambda_t)."""
+        return snapshot(self._state.duals)
