@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import projection, rounds, simulation
+from benchmarks import linear, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -27,4 +27,5 @@ print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {nu
 opening()
 rounds.report()
 simulation.report()
+linear.report()
 projection.report()

@@ -232,6 +232,11 @@ def plain(name: str, value: float) -> float:
     return float(number(name, value))
 
 
+def optional(name: str, value: float | None) -> float | None:
+    """The same for an option that may be left to the policy."""
+    return None if value is None else plain(name, value)
+
+
 def is_share(value: object) -> bool:
     """Tell a plain float in [0, 1]."""
     return type(value) is float and 0.0 <= value <= 1.0

@@ -13,8 +13,8 @@ from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 from surefoot.kernels.entropy import Entropy, entropy, project_entropy
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import Policy, plain, snapshot
-from surefoot.policies.estimates import hoeffding_costs, restore
+from surefoot.policies.base import optional, snapshot
+from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
 
@@ -72,7 +72,7 @@ def choose(state: State, empty: bool) -> None:
 lives_by(State, update)
 
 
-class SoftExp3(Policy):
+class SoftExp3(EstimatesCosts):
     """Soft constraints, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
 
     Regret and total violation are of order sqrt(K T), whatever the loss of the best strategy.
@@ -115,7 +115,7 @@ class SoftExp3(Policy):
         *,
         learning_rate: float | None = None,
     ) -> None:
-        rate = None if learning_rate is None else plain("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate)
         super().__init__(problem, seed, learning_rate=rate)
 
     def _start(self) -> State:
@@ -156,16 +156,6 @@ class SoftExp3(Policy):
     def proposal(self) -> Floats:
         """What mirror descent proposes, before the safe strategy is mixed in."""
         return snapshot(self._state.proposal)
-
-    @property
-    def lower_costs(self) -> Floats:
-        """Lower confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.lower)
-
-    @property
-    def upper_costs(self) -> Floats:
-        """Upper confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.upper)
 
     @property
     def empty_rounds(self) -> int:

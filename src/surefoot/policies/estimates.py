@@ -7,11 +7,26 @@ import math
 import numpy as np
 
 from surefoot.kernels.costs import Costs, bound, unknown_costs
-from surefoot.kernels.dual import Integers
+from surefoot.kernels.dual import Floats, Integers
+from surefoot.policies.base import Policy, snapshot
 from surefoot.problem import Problem
 
 LEAST_MARGIN = 1e-12
 """A smaller margin counts as this one, so that 1 / margin and what is multiplied by it stay finite."""
+
+
+class EstimatesCosts(Policy):
+    """A policy whose state has the field ``known``, and shows the bounds in it."""
+
+    @property
+    def lower_costs(self) -> Floats:
+        """Lower confidence bounds of the costs, one row per constraint."""
+        return snapshot(self._state.known.lower)
+
+    @property
+    def upper_costs(self) -> Floats:
+        """Upper confidence bounds of the costs, one row per constraint."""
+        return snapshot(self._state.known.upper)
 
 
 def hoeffding_scale(problem: Problem, n_rows: int) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy, plain
+from surefoot.policies.base import Policy, optional
 from surefoot.problem import Problem
 
 LARGEST = 1e300
@@ -114,8 +114,8 @@ class Exp3(ExponentialWeights):
         super().__init__(
             problem,
             seed,
-            learning_rate=None if learning_rate is None else plain("learning_rate", learning_rate),
-            exploration=None if exploration is None else plain("exploration", exploration),
+            learning_rate=optional("learning_rate", learning_rate),
+            exploration=optional("exploration", exploration),
         )
 
     def _start(self) -> State:
@@ -160,7 +160,7 @@ class Exp3IX(ExponentialWeights):
         *,
         learning_rate: float | None = None,
     ) -> None:
-        rate = None if learning_rate is None else plain("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate)
         super().__init__(problem, seed, learning_rate=rate)
 
     def _start(self) -> State:

@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import Floats
-from surefoot.policies.base import NO_COSTS, Policy, plain
+from surefoot.policies.base import NO_COSTS, Policy, optional, plain
 from surefoot.policies.colb import COLB
 from surefoot.problem import Problem, choice
 
@@ -64,7 +64,7 @@ class LogBarrier(COLB):
             seed,
             preset=choice("preset", preset, ("paper",)),
             learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            benchmark_loss=None if benchmark_loss is None else plain("benchmark_loss", benchmark_loss),
+            benchmark_loss=optional("benchmark_loss", benchmark_loss),
         )
 
     @property

@@ -9,13 +9,13 @@ import numpy as np
 from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
-from surefoot.policies.base import Policy, plain, snapshot
-from surefoot.policies.estimates import restore
+from surefoot.policies.base import optional, plain, snapshot
+from surefoot.policies.estimates import EstimatesCosts, restore
 from surefoot.policies.rates import resolve_rate
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
 
-class MirrorDescent(Policy):
+class MirrorDescent(EstimatesCosts):
     """A policy whose proposal is found by mirror descent in the truncated safe set.
 
     The state of a subclass has the fields ``learner, known, empty_rounds``.
@@ -37,7 +37,7 @@ class MirrorDescent(Policy):
             preset=choice("preset", preset, ("paper",)),
             learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
             confidence=choice("confidence", confidence, ("paper",)),
-            benchmark_loss=None if benchmark_loss is None else plain("benchmark_loss", benchmark_loss),
+            benchmark_loss=optional("benchmark_loss", benchmark_loss),
         )
 
     def _new_learner(self, margin: float = 1.0) -> Learner:
@@ -82,16 +82,6 @@ class MirrorDescent(Policy):
     def inverse_caps(self) -> Floats:
         """The value of 1 / proposal beyond which each arm's learning rate grows (h_t)."""
         return snapshot(self._state.learner.inverse_caps)
-
-    @property
-    def lower_costs(self) -> Floats:
-        """Lower confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.lower)
-
-    @property
-    def upper_costs(self) -> Floats:
-        """Upper confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.upper)
 
     @property
     def empty_rounds(self) -> int:

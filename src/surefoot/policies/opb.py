@@ -11,8 +11,8 @@ from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
-from surefoot.policies.base import Policy, plain, snapshot
-from surefoot.policies.estimates import hoeffding_costs, hoeffding_losses, restore
+from surefoot.policies.base import plain, snapshot
+from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
 from surefoot.problem import Problem
 
 
@@ -59,7 +59,7 @@ def choose(state: State) -> None:
 lives_by(State, update)
 
 
-class OPB(Policy):
+class OPB(EstimatesCosts):
     """Optimistic-pessimistic bandit: hard constraints, stochastic losses.
 
     Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
@@ -127,11 +127,6 @@ class OPB(Policy):
     def _restored(self) -> None:
         restore(self._round, self._state.known, self._state.lost)
         choose(self._state)
-
-    @property
-    def upper_costs(self) -> Floats:
-        """Upper confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.upper)
 
     @property
     def proposal(self) -> Floats:

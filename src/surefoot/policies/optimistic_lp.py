@@ -12,8 +12,8 @@ from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import Policy, snapshot
-from surefoot.policies.estimates import hoeffding_costs, hoeffding_losses, restore
+from surefoot.policies.base import snapshot
+from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
 from surefoot.problem import Problem
 
 
@@ -62,7 +62,7 @@ def choose(state: State) -> None:
 lives_by(State, update)
 
 
-class OptimisticLP(Policy):
+class OptimisticLP(EstimatesCosts):
     """Soft constraints and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
 
     Regret and total violation are of order sqrt(K T) when losses are independent over time; against adversarial losses
@@ -133,16 +133,6 @@ class OptimisticLP(Policy):
     def proposal(self) -> Floats:
         """The solution of the program, before the safe strategy is mixed in."""
         return snapshot(self._state.vertex)
-
-    @property
-    def lower_costs(self) -> Floats:
-        """Lower confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.lower)
-
-    @property
-    def upper_costs(self) -> Floats:
-        """Upper confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.upper)
 
 
 class SafeOptimisticLP(OptimisticLP):

@@ -11,7 +11,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe, unknown_costs
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy, plain, snapshot
+from surefoot.policies.base import Policy, optional, snapshot
 from surefoot.policies.estimates import hoeffding_scale, known_margin, restore
 from surefoot.problem import Problem
 
@@ -133,7 +133,7 @@ class PessimisticOptimistic(Policy):
         *,
         margin: float | None = None,
     ) -> None:
-        super().__init__(problem, seed, margin=None if margin is None else plain("option margin", margin))
+        super().__init__(problem, seed, margin=optional("option margin", margin))
 
     def _start(self) -> State:
         problem = self.problem

@@ -10,7 +10,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import plain, snapshot
+from surefoot.policies.base import optional, snapshot
 from surefoot.policies.estimates import known_margin
 from surefoot.policies.exp3 import ExponentialWeights, choose
 from surefoot.policies.exp3 import State as Primal
@@ -129,9 +129,9 @@ class PrimalDual(ExponentialWeights):
         super().__init__(
             problem,
             seed,
-            learning_rate=None if learning_rate is None else plain("learning_rate", learning_rate),
-            dual_rate=None if dual_rate is None else plain("dual_rate", dual_rate),
-            margin=None if margin is None else plain("option margin", margin),
+            learning_rate=optional("learning_rate", learning_rate),
+            dual_rate=optional("dual_rate", dual_rate),
+            margin=optional("option margin", margin),
         )
 
     def _start(self) -> State:

@@ -11,7 +11,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe, unknown_costs
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy, plain, snapshot
+from surefoot.policies.base import Policy, optional, snapshot
 from surefoot.policies.estimates import hoeffding_scale, restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
@@ -116,7 +116,7 @@ class QueuePrimalDual(Policy):
         *,
         learning_rate: float | None = None,
     ) -> None:
-        rate = None if learning_rate is None else plain("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate)
         super().__init__(problem, seed, learning_rate=rate)
 
     def _start(self) -> State:

@@ -12,7 +12,7 @@ from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
-from surefoot.policies.base import Policy, plain
+from surefoot.policies.base import Policy, optional, plain
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.problem import Problem, choice, numbers
 
@@ -133,7 +133,7 @@ class Oracle(MirrorDescent):
             mean_costs=numbers("mean_costs", mean_costs, None, None).tolist() if np.size(mean_costs) else [],
             preset=choice("preset", preset, ("paper",)),
             learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            benchmark_loss=None if benchmark_loss is None else plain("benchmark_loss", benchmark_loss),
+            benchmark_loss=optional("benchmark_loss", benchmark_loss),
         )
 
     @property
