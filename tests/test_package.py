@@ -17,7 +17,7 @@ PUBLIC = {
     "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
     "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "Run", "SOLB", "SafeExp3", "SafeOptimisticLP",
     "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1", "costs", "losses",
-    "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
+    "offline_optimum", "project", "safest_strategy", "scenarios", "simulate", "write_report",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TsallisINF,
     )
     from surefoot.policies.projection import Projection, project
+    from surefoot.reporting.report import write_report
     from surefoot.simulation.run import Run
     from surefoot.simulation.simulate import simulate
 
@@ -72,6 +73,7 @@ _LAZY = {
     "scenarios": "surefoot.environments",
     "Scenario": "surefoot.environments.scenario",
     "Table": "surefoot.environments.scenarios",
+    "write_report": "surefoot.reporting.report",
     "Run": "surefoot.simulation.run",
     "simulate": "surefoot.simulation.simulate",
 }
@@ -115,6 +117,7 @@ __all__ = [
     "safest_strategy",
     "scenarios",
     "simulate",
+    "write_report",
 ]
 
 

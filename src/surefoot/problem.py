@@ -69,7 +69,7 @@ REAL = Interval(-1e6, 1e6)
 
 RULES: Mapping[str, Interval] = {
     # the problem
-    "n_arms": Interval(2, whole=True),
+    "n_arms": Interval(2, 1e6, whole=True),
     "thresholds": SHARE,
     "horizon": Interval(3, 1e15, whole=True),
     "delta": Interval(0, 1, open_low=True, open_high=True),
@@ -104,6 +104,8 @@ RULES: Mapping[str, Interval] = {
     "state.means": SHARE,
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
+    "state.other": Interval(-1e300, 1e300),
+    "state.strategy": SHARE,
     "state.sampled": SHARE,
     "state.duals": Interval(0, 1e15),
     "state.queues": Interval(0, 1e16),
@@ -132,9 +134,10 @@ RULES: Mapping[str, Interval] = {
     "gap": SHARE,
     "margin": Interval(0, 0.5, open_low=True, open_high=True),
     # a simulation
-    "seeds": Interval(1, 1e9, whole=True),
+    "seeds": Interval(1, 1e6, whole=True),
     "one of seeds": Interval(0, 9.2e18, whole=True),  # so that a table can hold it
     "checkpoints": Interval(1, 1e15, whole=True),
+    "number of checkpoints": Interval(1, 1e4, whole=True),
     "workers": Interval(1, 4096, whole=True),
     # the offline optimum
     "total_losses": Interval(-1e15, 1e15),

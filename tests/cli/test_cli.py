@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def test_a_study_leaves_everything_it_should(study: Path, tmp_path: Path) -> Non
     assert told.rstrip().endswith("report.html")
     assert {path.name for path in out.iterdir()} == {"run.parquet", "provenance.json", "report.html", "figures"}
     provenance = json.loads((out / "provenance.json").read_text())
-    assert provenance["study"] == {"name": "small.toml", "text": STUDY}
+    assert provenance["study"] == {"name": "small.toml", "path": str(study.resolve()), "text": STUDY}
     assert provenance["simulations"][0]["seeds"] == [0, 1, 2]
     assert sf.Run.load(out).provenance == provenance  # the table itself knows, too
 
@@ -101,7 +102,7 @@ def test_a_folder_belongs_to_one_study(study: Path, tmp_path: Path) -> None:
     other.write_text(STUDY)
     code, _, wrong = call("run", other, "--out", tmp_path / "out")
     assert code == 2
-    assert "with the results of small.toml" in wrong
+    assert f"with the results of {study.resolve()}" in wrong
 
 
 def test_init_writes_an_example_that_runs_and_never_overwrites(tmp_path: Path) -> None:
@@ -128,6 +129,51 @@ def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
     assert "kept in every round of all 10 runs" in told
     assert "over in" in told
     assert (tmp_path / "report.html").is_file()
+
+
+def test_two_studies_of_one_name_do_not_share_a_folder(study: Path, tmp_path: Path) -> None:
+    call("run", study, "--out", tmp_path / "out")
+    other = tmp_path / "elsewhere" / study.name
+    other.parent.mkdir()
+    other.write_text(STUDY.replace("seeds = 3", "seeds = 2"))
+    assert call("run", other, "--out", tmp_path / "out")[0] == 2
+    other.write_text(STUDY)  # the same study, moved
+    assert call("run", other, "--out", tmp_path / "out")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["[/b]", "$x_{$<b>", "a" * 60, "\N{GREEK SMALL LETTER NU}"])
+def test_any_name_will_do(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text(
+        f"seeds = 1\nhorizon = 300\nscenarios = [{{id = 'three-arms-v1', name = '{name}'}}]\n"
+        f"policies = [{{policy = 'colb', name = '{name}'}}]\n"
+    )
+    code, told, wrong = call("run", path, "--out", tmp_path / "out")
+    assert (code, wrong) == (0, ""), told
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("seeds = 3", "seeds = 1_000_000_000"),
+        ('name = "free"', f'name = "{"a" * 61}"'),
+        ("seeds = 3", "checkpoints = 1_000_000_000_000_000"),
+        ('{id = "three-arms-v1"}', '{id = "many-arms-v1", n_arms = 1_000_000_000}'),
+        ('policy = "solb"', 'policy = "oracle", mean_costs = [[1]]'),
+    ],
+)
+def test_enormous_and_needless_values_are_refused(change: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(STUDY.replace(*change))
+    code, _, wrong = call("run", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert re.search(r" must .*, got ", wrong)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(study: Path) -> None:
+    code, _, wrong = call("run", study, "--out", study / "out")
+    assert code == 2
+    assert wrong.startswith("out must be a folder")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")

@@ -1,12 +1,13 @@
 """The contract, on every policy of the package: as it comes, and at a learning rate at which things happen."""
 
+import inspect
 from typing import Any
 
 import numpy as np
 
 import surefoot as sf
 from surefoot.policies import REGISTRY
-from surefoot.simulation.study import policy_options
+from surefoot.simulation.study import TRUTH, policy_options
 from tests.contracts.suite import PolicyContract
 
 
@@ -17,9 +18,9 @@ def contract(name: str, options: dict[str, Any]) -> type[PolicyContract]:
         @staticmethod
         def make(problem: sf.Problem, seed: int) -> sf.Policy:
             truth = {}
-            if "mean_costs" in policy_options(cls):
+            if TRUTH in inspect.signature(cls).parameters:
                 size, limits = getattr(problem, "n_arms", 2), getattr(problem, "thresholds", [0.5])
-                truth = {"mean_costs": np.outer(limits, np.linspace(0.5, 0.9, size))}
+                truth = {TRUTH: np.outer(limits, np.linspace(0.5, 0.9, size))}
             return cls(problem, seed, **truth, **options)
 
     return Contract

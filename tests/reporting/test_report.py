@@ -162,11 +162,11 @@ class TestWords:
 
     def test_broken_in_all_runs(self) -> None:
         told = self.verdict([[1, 0]], [[0.9, 0.1], [0.1, 0.1]], [0.5, 0.5])
-        assert told == "cost 0 over in 100 % of the rounds, by 0.4 on average"
+        assert told == "cost 0 over in 100 % of the rounds, there by 0.4 on average"
 
     def test_broken_in_some_runs(self) -> None:
         told = self.verdict([[1, 0], [0, 1]], [[0.9, 0.1]], [0.5])
-        assert told == "cost over in 50 % of the rounds, by 0.2 on average; kept in 2 of 4 runs"
+        assert told == "cost over in 50 % of the rounds, there by 0.4 on average; kept in 2 of 4 runs"
 
     def test_many_broken(self) -> None:
         told = self.verdict([[1, 0]], [[0.9, 0.1]] * 4, [0.5] * 4)

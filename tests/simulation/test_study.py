@@ -80,7 +80,11 @@ def test_a_small_study_runs(folder: Path) -> None:
     run = study.run(folder / "results", workers=2)
     assert run.complete
     assert run.provenance["title"] == "Small"
-    assert run.provenance["study"] == {"name": "small.toml", "text": SMALL}
+    assert run.provenance["study"] == {
+        "name": "small.toml",
+        "path": str((folder / "small.toml").resolve()),
+        "text": SMALL,
+    }
     keys = [(row["scenario"], row["policy"], row["seed"], row["round"]) for row in run.table.to_pylist()]
     assert keys == [
         (scenario, policy, seed, round_)
@@ -215,8 +219,8 @@ IN_SCENARIO = [
     ('id = "three-arms-v1" / margin = 0.1', r"margin must be one of the options .*, got 'margin'"),
     ('id = "three-arms-v1" / horizon = 1', r"horizon must be .*, got 1$"),
     ('id = "three-arms-v1" / delta = 1.0', r"delta must be in \(0, 1\), got 1.0$"),
-    ('id = "three-arms-v1" / name = ""', r"name must be a text, got ''$"),
-    ('id = "three-arms-v1" / name = 3', r"name must be a text, got 3$"),
+    ('id = "three-arms-v1" / name = ""', r"name must be a text of at most 60 signs, got ''$"),
+    ('id = "three-arms-v1" / name = 3', r"name must be a text of at most 60 signs, got 3$"),
     ('id = "lower-bound-v1" / instance = 5', r"instance must be .*, got 5$"),
     ('id = "lower-bound-v1" / gap = true', r"gap must be .*, got True$"),
     ('id = "lower-bound-v1" / omega = "a"', r"omega must be .*, got 'a'$"),
@@ -251,7 +255,7 @@ IN_POLICY = [
     ('policy = "zzz"', r"policy must be one of .*, got 'zzz'$"),
     ("policy = 3", r"policy must be one of .*, got 3$"),
     ('name = "x"', r"policy must be one of .*, got nothing$"),
-    ('policy = "colb" / name = []', r"name must be a text, got \[\]$"),
+    ('policy = "colb" / name = []', r"name must be a text of at most 60 signs, got \[\]$"),
     ('policy = "colb" / learning_rat = 1', r"learning_rat must be .*, got .* \(did you mean learning_rate\?\)$"),
     ('policy = "log-barrier" / confidence = "paper"', r"confidence must be one of the options of .*, got"),
     ('policy = "colb" / seed = 1', r"seed must be one of the options of policy colb .*, got 'seed'"),

@@ -1,5 +1,8 @@
 """The command `surefoot`. Commands are thin: they parse, call, and print."""
 
+import shlex
+import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +30,14 @@ def main(
     ] = False,
 ) -> None:
     """Constrained multi-armed bandits: decisions that learn while their guardrails hold."""
+    warnings.showwarning = _note
 
 
-Workers = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default one per core.")]
+def _note(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"note: {message}", file=sys.stderr)
+
+
+Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of threads; by default one per core.")]
 
 
 @app.command()
@@ -39,7 +47,7 @@ def demo(
     """Route requests among language models with and without guardrails; print a table and write a report."""
     from surefoot.cli.studies import DEMO, carry_out
 
-    carry_out(DEMO, Path(), "demo.toml", out, workers, f"surefoot demo --out {out}", story=True)
+    carry_out(DEMO, Path(), "demo.toml", out, workers, shlex.join(["surefoot", "demo", "--out", str(out)]), story=True)
 
 
 @app.command()
@@ -52,7 +60,14 @@ def run(
     from surefoot.cli.studies import carry_out, read_text
 
     out = out or Path("runs") / study.stem
-    carry_out(read_text(study), study.parent, study.name, out, workers, f"surefoot run {study} --out {out}")
+    carry_out(
+        read_text(study),
+        study.parent,
+        study.name,
+        out,
+        workers,
+        shlex.join(["surefoot", "run", str(study), "--out", str(out)]),
+    )
 
 
 @app.command()
@@ -73,7 +88,7 @@ def league(
     """Let every policy meet every built-in scenario: a study like any other, with its report."""
     from surefoot.cli.studies import carry_out, league_study
 
-    command = f"surefoot league --out {out} --seeds {seeds} --horizon {horizon}"
+    command = shlex.join(["surefoot", "league", "--out", str(out), "--seeds", str(seeds), "--horizon", str(horizon)])
     carry_out(league_study(seeds, horizon), Path(), "league.toml", out, workers, command)
 
 

@@ -63,7 +63,7 @@ def refuse(message: str) -> typer.Exit:
 def read_text(path: Path) -> str:
     """The text of a study file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise refuse(f"study must be a text file that can be read, got {path}: {error}") from None
 
@@ -73,11 +73,15 @@ def carry_out(
 ) -> None:
     """Run a study, or what is missing of it, and report."""
     console = Console()
-    earlier = earlier_run(out, name)
+    earlier = earlier_run(out, name, text, folder)
     try:
         study = Study.parse(text, folder, name, earlier)
     except StudyError as error:
         raise refuse(str(error)) from None
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refuse(f"out must be a folder that can be made, got {out}: {error}") from None
     if story:
         console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
     run = study.run(out, workers)
@@ -90,7 +94,7 @@ def carry_out(
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def earlier_run(out: Path, name: str) -> Run | None:
+def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
     """What is already in the folder, if it is of the same study."""
     if not (out / TABLE).is_file():
         return None
@@ -98,9 +102,11 @@ def earlier_run(out: Path, name: str) -> Run | None:
         earlier = Run.load(out)
     except ValueError as error:
         raise refuse(f"{error}; choose another folder with --out") from None
-    other = earlier.provenance.get("study", {}).get("name")
-    if other != name:
-        raise refuse(f"out must be a folder of its own for each study, got {out} with the results of {other}")
+    other = earlier.provenance.get("study", {})
+    here = str((folder / name).resolve())
+    if other.get("name") != name or (other.get("path") != here and other.get("text") != text):
+        whose = other.get("path", "another run")
+        raise refuse(f"out must be a folder of its own for each study, got {out} with the results of {whose}")
     return earlier
 
 
@@ -118,7 +124,7 @@ def show_run(folder: Path) -> None:
         run = Run.load(folder)
     except ValueError as error:
         raise refuse(str(error)) from None
-    console.print(run.provenance.get("title", ""), style="bold", highlight=False)
+    console.print(run.provenance.get("title", ""), style="bold", highlight=False, markup=False)
     for part in run.provenance["simulations"]:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
         state = "complete" if not missing else f"{missing} episodes missing"
@@ -127,6 +133,7 @@ def show_run(folder: Path) -> None:
             f"{part['elapsed_seconds']:.1f} s, finished {part['finished']}",
             soft_wrap=True,
             highlight=False,
+            markup=False,
         )
     show_tables(run, console)
     versions = run.provenance["simulations"][0]["versions"]

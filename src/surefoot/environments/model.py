@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,11 +24,24 @@ class Model:
     def to_dict(self) -> dict[str, Any]:
         """The model as JSON-able data: its class and its parameters."""
         kind = type(self)
-        source = {} if kind.__module__.startswith("surefoot.") else {"module": kind.__module__}
-        return {"model": kind.__qualname__, **source, **told(vars(self))}
+        own = {name: value for name, value in vars(kind).items() if not (name.startswith("_") or callable(value))}
+        outside = identity(kind)
+        shared = {"class_attributes": told(own)} if outside else {}  # a model has no state: these are parameters, too
+        return {"model": kind.__qualname__, **outside, **shared, **told(vars(self))}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def identity(kind: type) -> dict[str, Any]:
+    """What tells a class from outside the package: its module, and the digest of its source."""
+    if kind.__module__.startswith("surefoot."):
+        return {}
+    try:
+        source = hashlib.sha256(inspect.getsource(kind).encode()).hexdigest()
+    except (OSError, TypeError):  # typed into a console
+        source = None
+    return {"module": kind.__module__, "source_sha256": source}
 
 
 def told(value: Any) -> Any:

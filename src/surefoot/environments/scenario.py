@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.environments.costs import Bernoulli, Costs
 from surefoot.environments.losses import Adversary, Losses, OfSuccess
-from surefoot.problem import Floats, Problem, shown
+from surefoot.problem import Floats, Problem, numbers, shown
 
 WANTED = {"problem": "a Problem", "losses": "a model of losses", "costs": "a model of costs"}
 
@@ -66,6 +66,9 @@ class Scenario:
         self._check_promise()
 
     def _check_sizes(self) -> None:
+        if not isinstance(getattr(self.costs, "means", None), np.ndarray):
+            raise ValueError(f"costs.means must be an array, got {shown(getattr(self.costs, 'means', None))}")
+        numbers("means", self.mean_costs, None, None)
         n_arms, n_constraints, horizon = self.problem.n_arms, self.problem.n_constraints, self.problem.horizon
         if self.losses.n_arms != n_arms:
             raise ValueError(f"losses must be for n_arms = {n_arms} arms, got {self.losses.n_arms}")

@@ -117,8 +117,8 @@ def many_constraints(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
 def llm_routing(horizon: int = 200_000, delta: float = 0.05) -> Scenario:
     """Route each request to one of five language models.
 
-    The loss is how far an answer falls short in quality. Guardrails: spend per request (in cents, at most one),
-    requests that miss the latency objective, and refusals. The model run in-house is known to be safe, and is the
+    The loss is how far an answer falls short in quality. Guardrails, on average over requests: at most 0.40 cents of
+    spend, 20 % that miss the latency objective, 20 % refused. The model run in-house is known to be safe, and is the
     weakest. After 40 % of the requests the balanced model is updated and gets better; after 70 % the flagship gets
     worse.
     """

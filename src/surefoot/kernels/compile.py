@@ -73,7 +73,10 @@ class _Announcer(event.Listener):
         module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
         if module.startswith("surefoot.") and not self.said:
             self.said = True
-            print("surefoot: compiling kernels (first use on this machine; the result is kept) ...", file=sys.stderr)
+            print(
+                "surefoot: compiling kernels (first use of these on this machine; the result is kept) ...",
+                file=sys.stderr,
+            )
 
     def on_end(self, happening: event.Event) -> None:
         pass

@@ -1,6 +1,7 @@
 """Running sums from which a run is judged. They do not grow with the horizon, nor depend on where blocks are cut.
 
-Long sums are compensated (Kahan): row 0 of such an array holds the sum, row 1 what rounding has put into it too much.
+Sums that enter regret and violation are compensated (Kahan): row 0 of such an array holds the sum, row 1 what rounding
+has put into it too much.
 """
 
 from typing import NamedTuple

@@ -14,6 +14,7 @@ from surefoot.kernels.dual import EMPTY
 from surefoot.kernels.episode import UPDATES, play, step
 from surefoot.kernels.learner import draw
 from surefoot.problem import (
+    RULES,
     Decision,
     Floats,
     Problem,
@@ -26,6 +27,7 @@ from surefoot.problem import (
 )
 
 STATE_VERSION = 1
+BLOCK = ("losses", "costs", "strategies", "safe_weights")
 
 NO_COSTS = np.zeros(0)
 
@@ -47,6 +49,9 @@ class Policy(ABC):
 
     kind: ClassVar[str]
     """What the policy promises about the constraints: "hard", "soft" or "none"."""
+
+    _derived: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
         if not isinstance(problem, Problem):
@@ -129,7 +134,12 @@ class Policy(ABC):
         safe_weights
             Filled with the weight of the safe strategy in it, (n,).
         """
-        if self._round + len(losses) > self.problem.horizon:
+        n, n_arms, n_constraints = len(losses), self.problem.n_arms, self.problem.n_constraints
+        shapes = (n, n_arms), (n, n_constraints, n_arms), (n, n_arms), (n,)
+        for name, array, shape in zip(BLOCK, (losses, costs, strategies, safe_weights), shapes, strict=True):
+            if array.shape != shape:
+                raise ValueError(f"{name} must be an array of shape {shape}, got one of shape {array.shape}")
+        if self._round + n > self.problem.horizon:
             self._refuse("live")
         if type(self._state) in UPDATES:
             self._live_compiled(losses, costs, strategies, safe_weights)
@@ -191,7 +201,7 @@ class Policy(ABC):
             "options": dict(self._options),
             "round": self._round,
             "generator": self._rng.bit_generator.state,
-            "state": pack(self._state),
+            "state": pack(self._state, self._derived),
         }
 
     @classmethod
@@ -215,7 +225,7 @@ class Policy(ABC):
         policy._round = int(number("round", data["round"]))
         if policy._round > problem.horizon:
             raise ValueError(f"round must be at most horizon = {problem.horizon}, got {policy._round}")
-        unpack(policy._state, data["state"])
+        unpack(policy._state, data["state"], policy._derived)
         policy._restored()
         return policy
 
@@ -242,37 +252,39 @@ def is_share(value: object) -> bool:
     return type(value) is float and 0.0 <= value <= 1.0
 
 
-# What a state holds beside what it has learnt: copies from the problem, what follows from the rest, scratch space.
-DERIVED = {
+# What the states of the package's policies hold beside what they have learnt: copies from the problem, what follows
+# from the rest, scratch space.
+DERIVED = frozenset({
     "limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds", "task",
     "vertex", "observed_loss", "scores",
-}  # fmt: skip
+})  # fmt: skip
 
 
-def learnt(state: Any) -> dict[str, Any]:
+def learnt(state: Any, derived: frozenset[str]) -> dict[str, Any]:
     """The arrays, and bundles of them, that a state has learnt."""
     parts = state._asdict().items()
-    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in DERIVED}
+    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in derived}
 
 
-def pack(state: Any) -> dict[str, Any]:
+def pack(state: Any, derived: frozenset[str]) -> dict[str, Any]:
     """What a state has learnt, as nested lists."""
-    parts = learnt(state).items()
-    return {name: value.tolist() if isinstance(value, np.ndarray) else pack(value) for name, value in parts}
+    parts = learnt(state, derived).items()
+    return {name: value.tolist() if isinstance(value, np.ndarray) else pack(value, derived) for name, value in parts}
 
 
-def unpack(state: Any, data: Any) -> None:
+def unpack(state: Any, data: Any, derived: frozenset[str]) -> None:
     """Fill a state with what `pack` made of one, checked as all input is."""
-    parts = learnt(state)
+    parts = learnt(state, derived)
     fields("state", data, *parts)
     for name, value in parts.items():
         if isinstance(value, np.ndarray):
-            received = numbers(f"state.{name}", data[name], *value.shape)
+            rule = f"state.{name}" if f"state.{name}" in RULES else "state.other"
+            received = numbers(rule, data[name], *value.shape)
             if name in ("counts", "empty_rounds") and not (received == np.floor(received)).all():
                 raise ValueError(f"state.{name} must be whole numbers, got {shown(data[name])}")
             value[...] = received
         else:
-            unpack(value, data[name])
+            unpack(value, data[name], derived)
 
 
 def leaves(state: Any) -> Iterator[Any]:

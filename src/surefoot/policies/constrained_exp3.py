@@ -13,7 +13,7 @@ from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 from surefoot.kernels.entropy import Entropy, entropy, project_entropy
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import optional, snapshot
+from surefoot.policies.base import DERIVED, optional, snapshot
 from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
@@ -106,6 +106,7 @@ class SoftExp3(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "soft"
+    _derived = DERIVED
     mixes: ClassVar[bool] = False
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy, optional
+from surefoot.policies.base import DERIVED, Policy, optional
 from surefoot.problem import Problem
 
 LARGEST = 1e300
@@ -62,6 +62,7 @@ class ExponentialWeights(Policy):
     """What EXP3 and EXP3-IX share."""
 
     kind: ClassVar[str] = "none"
+    _derived = DERIVED
 
     def _weights(self, rate: float, bias: float = 0.0, exploration: float = 0.0, gains: float = 0.0) -> State:
         n_arms = self.problem.n_arms

@@ -11,7 +11,7 @@ from surefoot.kernels.costs import Costs, observe, unknown_costs
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
-from surefoot.policies.base import Policy
+from surefoot.policies.base import DERIVED, Policy
 from surefoot.policies.estimates import restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
@@ -97,6 +97,7 @@ class LinConTS(Policy):
     """
 
     kind: ClassVar[str] = "soft"
+    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)

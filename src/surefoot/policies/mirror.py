@@ -9,7 +9,7 @@ import numpy as np
 from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
-from surefoot.policies.base import optional, plain, snapshot
+from surefoot.policies.base import DERIVED, optional, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, restore
 from surefoot.policies.rates import resolve_rate
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
@@ -20,6 +20,8 @@ class MirrorDescent(EstimatesCosts):
 
     The state of a subclass has the fields ``learner, known, empty_rounds``.
     """
+
+    _derived = DERIVED
 
     def __init__(
         self,

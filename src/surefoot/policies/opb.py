@@ -11,7 +11,7 @@ from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
-from surefoot.policies.base import plain, snapshot
+from surefoot.policies.base import DERIVED, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
 from surefoot.problem import Problem
 
@@ -97,6 +97,7 @@ class OPB(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "hard"
+    _derived = DERIVED
 
     def __init__(
         self, problem: Problem, seed: int | np.random.SeedSequence | None = None, *, safe_loss: float = 1.0

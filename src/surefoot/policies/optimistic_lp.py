@@ -12,7 +12,7 @@ from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import snapshot
+from surefoot.policies.base import DERIVED, snapshot
 from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
 from surefoot.problem import Problem
 
@@ -97,6 +97,7 @@ class OptimisticLP(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "soft"
+    _derived = DERIVED
     mixes: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

@@ -11,7 +11,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe, unknown_costs
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy, optional, snapshot
+from surefoot.policies.base import DERIVED, Policy, optional, snapshot
 from surefoot.policies.estimates import hoeffding_scale, restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
@@ -108,6 +108,7 @@ class QueuePrimalDual(Policy):
     """
 
     kind: ClassVar[str] = "soft"
+    _derived = DERIVED
 
     def __init__(
         self,

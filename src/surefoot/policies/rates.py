@@ -2,7 +2,7 @@
 
 import math
 
-from surefoot.problem import Problem, choice, shown
+from surefoot.problem import Problem, shown
 
 
 def learning_rate_cap(horizon: int, delta: float) -> float:
@@ -43,7 +43,9 @@ def resolve_rate(
     elif benchmark_loss > problem.horizon:
         raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
     if isinstance(learning_rate, str):
-        if choice("learning_rate", learning_rate, ("theory", "practical")) == "practical":
+        if learning_rate == "practical":
             return practical_rate(problem, float(benchmark_loss))
-        return theory_rate(problem, float(benchmark_loss), margin)
+        if learning_rate == "theory":
+            return theory_rate(problem, float(benchmark_loss), margin)
+        raise ValueError(f"learning_rate must be a number, 'theory' or 'practical', got {shown(learning_rate)}")
     return learning_rate

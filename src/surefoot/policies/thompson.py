@@ -9,7 +9,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy
+from surefoot.policies.base import DERIVED, Policy
 from surefoot.problem import SUM_TOLERANCE, Problem, shown
 
 
@@ -88,6 +88,7 @@ class ThompsonSampling(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)

@@ -9,7 +9,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy
+from surefoot.policies.base import DERIVED, Policy
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
 LARGEST = 1e300  # the most a total may come to; feedback on a decision of that small a propensity would overflow it
@@ -125,6 +125,7 @@ class TsallisINF(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _derived = DERIVED
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.dual import SOLVED, Floats, Integers
 from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import Policy
+from surefoot.policies.base import DERIVED, Policy
 from surefoot.policies.estimates import check_counts
 from surefoot.problem import Problem
 
@@ -83,6 +83,7 @@ class UCB1(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)

@@ -12,7 +12,7 @@ from surefoot.kernels.costs import Costs, unknown_costs
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
-from surefoot.policies.base import Policy, optional, plain
+from surefoot.policies.base import DERIVED, Policy, optional, plain
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.problem import Problem, choice, numbers
 
@@ -52,6 +52,7 @@ class AlwaysSafe(Policy):
     """
 
     kind: ClassVar[str] = "hard"
+    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.simplex import sequence, still, subject
-from surefoot.reporting.style import FAINT, FORBIDDEN, INK, Colour, Look, arm_colours, thousands
+from surefoot.reporting.style import FAINT, INK, Colour, Look, arm_colours, label, thousands
 
 WIDE = ("allocation", "simplex-sequence")
 """Figures that take the whole width of the report."""
@@ -28,11 +29,12 @@ CAPTIONS = {
     "the seeds; the band reaches from the 10 to the 90 % quantile.",
     "violation": "Total violation over the rounds, of the guardrail violated most. Mean and band as for regret.",
     "allocation": "What was played: the share of each arm between two checkpoints, mean over the seeds; on the right "
-    "the best safe strategy in hindsight.",
-    "safe-weight": "The weight of the safe strategy in what hard-constraint policies play: how much caution is left.",
-    "simplex": "The strategies over three arms as a triangle, after the last round of one run.",
-    "simplex-sequence": "The same run as time goes by: the estimated safe set closes in on the true one, and the "
-    "strategy moves.",
+    "the best safe strategy in hindsight, mean over the seeds.",
+    "safe-weight": "The weight of the safe strategy in what is played: how much caution is left. Below 0.1 the "
+    "guardrails count as loosened.",
+    "simplex": "The strategies over three arms as a triangle, after the last round of one run: a corner is an arm, and "
+    "the played strategy lies between the proposal and the safe strategy.",
+    "simplex-sequence": "The same run as time goes by.",
 }
 """What each figure shows, in words."""
 
@@ -55,7 +57,7 @@ def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
     if scenario.guardrails:
         drawn.insert(0, Drawn("plane", lambda: plane(scenario, look)))
         drawn.append(Drawn("violation", lambda: over_rounds(scenario, look, "violation")))
-    if any(policy.kind == "hard" for policy in scenario.policies):
+    if any(mixes(policy) for policy in scenario.policies):
         drawn.append(Drawn("safe-weight", lambda: safe_weight(scenario, look)))
     drawn.append(Drawn("allocation", lambda: allocation(scenario)))
     chosen = subject(scenario)
@@ -74,24 +76,32 @@ def canvas(lines: int) -> tuple[Figure, Axes]:
 def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
     """A quantity over the rounds, with bands."""
     figure, axes = canvas(len(scenario.policies))
-    ends = []
-    for policy in scenario.policies:
-        rounds, colour = policy.series("round"), look.colour[policy.name]
-        axes.fill_between(
-            rounds, policy.series(f"{column}_q10"), policy.series(f"{column}_q90"), color=colour, alpha=0.15, lw=0
-        )
-        axes.plot(rounds, policy.series(column), color=colour, ls=look.dashes[policy.name], lw=1.6)
-        ends.append((policy.series(column)[-1], policy.name, colour))
+    draw_courses(axes, scenario.policies, look, column)
+    title = {"regret": "Regret", "violation": "Total violation"}[column]
+    axes.set(title=title, xlabel="round", ylabel=column, xlim=(0, None))
     axes.axhline(0, color=INK, lw=0.8)
-    axes.set(
-        title={"regret": "Regret", "violation": "Total violation"}[column],
-        xlabel="round",
-        ylabel=column,
-        xlim=(0, None),
-    )
+    if column == "violation":
+        axes.set_ylim(bottom=0.0, top=None if any(p.final["violation"] > 0 for p in scenario.policies) else 1.0)
     thousands(axes, y=True)
-    label_ends(axes, ends)
     return figure
+
+
+def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: str) -> None:
+    """A line and a band for each policy, and its name; those that stay at nothing are named together."""
+    ends, still = [], []
+    for policy in policies:
+        rounds, colour, values = policy.series("round"), look.colour[policy.name], policy.series(column)
+        band = policy.series(f"{column}_q10"), policy.series(f"{column}_q90")
+        axes.fill_between(rounds, *band, color=colour, alpha=0.15, lw=0)
+        axes.plot(rounds, values, color=colour, ls=look.dashes[policy.name], lw=1.6)
+        if column == "violation" and values[-1] == 0.0:
+            still.append(policy.name)
+        else:
+            ends.append((float(values[-1]), policy.name, colour))
+    if still:
+        lines = textwrap.wrap("none: " + ", ".join(still), 60)
+        axes.annotate("\n".join(lines), (0.02, 0.03), xycoords="axes fraction", color=INK, fontsize=8, va="bottom")
+    label_ends(axes, ends)
 
 
 def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -105,7 +115,7 @@ def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
     beyond = max(0.0, places[-1] - high) if places else 0.0
     for place, (_, name, colour) in zip(places, sorted(ends), strict=True):
         axes.annotate(
-            name, (1.01, place - beyond), xycoords=axes.get_yaxis_transform(), color=colour, va="center",
+            label(name), (1.01, place - beyond), xycoords=axes.get_yaxis_transform(), color=colour, va="center",
             weight="bold", fontsize=size, annotation_clip=False,
         )  # fmt: skip
 
@@ -121,9 +131,12 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
         axes.plot(final["violation"], final["regret"], "o", color=colour, ms=8, mec="white")
     axes.axhline(0, color=INK, lw=0.8)
     axes.axvline(0, color=INK, lw=0.8)
-    axes.margins(0.22, 0.18)
+    axes.margins(0.0, 0.18)
+    furthest = max(policy.final["violation"] for policy in scenario.policies) or 1.0
     axes.set(title="Regret against violation", xlabel="total violation", ylabel="regret")
+    axes.set_xlim(-0.04 * furthest, 1.3 * furthest)
     thousands(axes, y=True)
+    figure.draw_without_rendering()  # the layout must be settled before names can be placed
     label_points(axes, scenario.policies, look)
     return figure
 
@@ -132,16 +145,17 @@ def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
     """Write names beside points; where points are close, one below the other."""
     written: list[tuple[float, float]] = []
     few = len(policies) <= FEW
+    points_per_pixel = 72.0 / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     for policy in sorted(policies, key=lambda policy: -policy.final["regret"]):
         point = policy.final["violation"], policy.final["regret"]
-        x, y = axes.transData.transform(point)
-        lowest = min((above for beside, above in written if abs(x - beside) < 120), default=np.inf)
-        at = min(y + 8, lowest - (14 if few else 12))
+        x, y = axes.transData.transform(point) * points_per_pixel
+        lowest = min((above for beside, above in written if abs(x - beside) < 90), default=np.inf)
+        at = min(y + 3, lowest - (11 if few else 9))
         written.append((x, at))
         axes.annotate(
-            policy.name, point, (10, at - y), textcoords="offset pixels", color=look.colour[policy.name],
-            weight="bold", fontsize=9 if few else 8,
-        )  # fmt: skip
+            label(policy.name), point, (8, at - y), textcoords="offset points", color=look.colour[policy.name],
+            weight="bold", fontsize=9 if few else 8, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 0.5},
+        ).set_in_layout(False)  # fmt: skip
 
 
 def allocation(scenario: ScenarioResult) -> Figure:
@@ -161,7 +175,7 @@ def allocation(scenario: ScenarioResult) -> Figure:
             share = policy.allocation[:, arm] if arm >= 0 else 1.0 - below
             axes.stairs(below + share, edges, baseline=below, fill=True, color=colours[arm] if arm >= 0 else FAINT)
             below = below + share
-        axes.set(title=policy.name, xlabel="round", xlim=(0, edges[-1]), ylim=(0, 1))
+        axes.set(title=label(policy.name), xlabel="round", xlim=(0, edges[-1]), ylim=(0, 1))
         axes.grid(False)
         axes.locator_params(axis="x", nbins=4)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -178,13 +192,13 @@ def most_played(policies: list[PolicyResult], n_arms: int) -> list[int]:
     """The arms to be drawn one by one, in their order; -1 stands for the others."""
     if n_arms <= MOST_ARMS + 1:
         return list(range(n_arms))
-    weight = sum(policy.allocation.mean(axis=0) for policy in policies) + np.array(policies[0].first[-1]["benchmark"])
+    weight = sum(policy.allocation.mean(axis=0) for policy in policies) + policies[0].benchmark
     return [*sorted(np.argsort(-np.asarray(weight))[:MOST_ARMS].tolist()), -1]
 
 
 def benchmark_bar(axes: Axes, scenario: ScenarioResult, shown: list[int], colours: dict[int, Colour]) -> None:
     """The best safe strategy as a bar, with the names of the arms."""
-    benchmark = scenario.policies[0].first[-1]["benchmark"]
+    benchmark = np.mean([policy.benchmark for policy in scenario.policies], axis=0)
     below = 0.0
     handles = []
     for arm in shown:
@@ -201,24 +215,16 @@ def benchmark_bar(axes: Axes, scenario: ScenarioResult, shown: list[int], colour
 
 def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
     """The weight of the safe strategy over the rounds."""
-    figure, axes = canvas(len(scenario.policies))
-    ends = []
-    for policy in scenario.policies:
-        if policy.kind == "hard":
-            rounds, colour = policy.series("round"), look.colour[policy.name]
-            axes.fill_between(
-                rounds,
-                policy.series("safe_weight_q10"),
-                policy.series("safe_weight_q90"),
-                color=colour,
-                alpha=0.15,
-                lw=0,
-            )
-            axes.plot(rounds, policy.series("safe_weight"), color=colour, ls=look.dashes[policy.name], lw=1.6)
-            ends.append((policy.series("safe_weight")[-1], policy.name, colour))
-    axes.axhline(0.1, color=FORBIDDEN, lw=0.8, ls=":")
-    axes.annotate("0.1", (0.005, 0.11), xycoords=axes.get_yaxis_transform(), color=FORBIDDEN, fontsize=8)
+    mixing = [policy for policy in scenario.policies if mixes(policy)]
+    figure, axes = canvas(len(mixing))
+    draw_courses(axes, mixing, look, "safe_weight")
+    axes.axhline(0.1, color=INK, lw=0.8, ls=":")
+    axes.annotate("0.1: loose", (0.01, 0.11), xycoords=axes.get_yaxis_transform(), color=INK, fontsize=8)
     axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02), xlim=(0, None))
     thousands(axes)
-    label_ends(axes, ends)
     return figure
+
+
+def mixes(policy: PolicyResult) -> bool:
+    """Whether a policy ever mixes in the safe strategy."""
+    return bool(policy.series("safe_weight_q90").max() > 0.0)

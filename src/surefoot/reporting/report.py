@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import html
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,21 @@ from surefoot.simulation.run import Run
 REPORT, FIGURES = "report.html", "figures"
 
 
-def write_report(run: Run, folder: str | Path, command: str) -> Path:
+def write_report(run: Run, folder: str | Path, command: str = "see provenance.json") -> Path:
     """Write report.html and the figures (SVG and PNG) into a folder; the path of the report.
 
     `command` is what makes the run again.
+
+    Examples
+    --------
+    >>> import tempfile, surefoot as sf
+    >>> scenario = sf.scenarios.make("stochastic-v1", horizon=500)
+    >>> run = sf.simulate(scenario, {"colb": sf.COLB}, seeds=2, workers=1)
+    >>> sf.write_report(run, tempfile.mkdtemp()).name
+    'report.html'
     """
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     scenarios = [scenario for scenario in results(run) if scenario.policies]
     look = Look([name for part in run.provenance["simulations"] for name in part["policies"]])
     with styled():
@@ -98,5 +107,6 @@ def image(path: Path) -> str:
 
 
 def slug(text: str) -> str:
-    """A name that can stand in a file name or an address."""
-    return re.sub(r"[^a-z0-9]+", "-", html.unescape(text).lower()).strip("-") or "scenario"
+    """A name that can stand in a file name or an address, different for different texts."""
+    clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50]
+    return clean if clean == text else f"{clean}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")

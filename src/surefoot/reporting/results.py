@@ -23,6 +23,7 @@ class PolicyResult:
     final: dict[str, Any]  # the summary at the last checkpoint
     course: list[dict[str, Any]]  # the summary at every checkpoint
     allocation: Floats  # (checkpoints, K) mean over the seeds, since the checkpoint before
+    benchmark: Floats  # (K,) the best strategy in hindsight, mean over the seeds
     violations: Floats  # (m,) mean over the seeds at the last checkpoint
     first: list[dict[str, Any]]  # the rows of the first seed
     microseconds: float | None  # processor time per round, in the policy
@@ -104,6 +105,7 @@ def _policies(run: Run, summary: list[dict[str, Any]], part: dict[str, Any]) -> 
             final=summaries[name][-1],
             course=summaries[name],
             allocation=np.mean([[row["allocation"] for row in episode] for episode in episodes], axis=0),
+            benchmark=np.mean([episode[-1]["benchmark"] for episode in episodes], axis=0),
             violations=np.mean([episode[-1]["violations"] for episode in episodes], axis=0),
             first=episodes[0],
             microseconds=None if seconds is None else 1e6 * seconds / (last * len(episodes)),

@@ -14,11 +14,11 @@ from surefoot.reporting.results import PolicyResult, ScenarioResult
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 TRUE, ESTIMATED = "#009E73", "#56B4E9"
-MARKS = {
-    "safe strategy": ("s", "#000000"),
-    "proposal": ("^", "#E69F00"),
-    "strategy played": ("o", "#0072B2"),
-    "best in hindsight": ("*", "#CC79A7"),
+MARKS = {  # shapes, not colours: those belong to the policies
+    "safe strategy": ("s", "#1a1a1a"),
+    "proposal": ("^", "#ffffff"),
+    "strategy played": ("o", "#1a1a1a"),
+    "best in hindsight": ("*", "#ffffff"),
 }
 PANELS = 6
 
@@ -39,7 +39,8 @@ def still(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
     triangle(axes, scenario, policy.first[-1], names=True)
-    axes.set_title(f"{policy.name} after {policy.first[-1]['round']:,} rounds")
+    last = policy.first[-1]
+    axes.set_title(f"{policy.name}, seed {last['seed']}, after {last['round']:,} rounds")
     axes.legend(handles=key(), loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
@@ -52,7 +53,7 @@ def sequence(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
     figure = Figure(figsize=(3.2 * wide, 2.8 * tall + 0.5), layout="constrained")
     for panel, place in enumerate(places):
         axes = figure.add_subplot(tall, wide, panel + 1)
-        triangle(axes, scenario, policy.first[place], names=False)
+        triangle(axes, scenario, policy.first[place], names=panel == 0)
         axes.set_title(f"round {policy.first[place]['round']:,}", fontsize=9)
     figure.legend(handles=key(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
@@ -80,9 +81,9 @@ def triangle(axes: Axes, scenario: ScenarioResult, row: dict[str, object], names
     for name, strategy in points.items():
         if strategy is not None:
             shape, colour = MARKS[name]
-            size = 11 if shape == "*" else 7
+            size = 13 if shape == "*" else 7
             axes.plot(
-                *(strategy @ CORNERS), shape, color=colour, ms=size, mec="white", mew=0.8, clip_on=False, zorder=3
+                *(strategy @ CORNERS), shape, color=colour, ms=size, mec="#1a1a1a", mew=0.9, clip_on=False, zorder=3
             )
     if names:
         for arm, (corner, align) in enumerate(zip(CORNERS, ("right", "left", "center"), strict=True)):
@@ -111,5 +112,8 @@ def key() -> list[Patch | Line2D]:
         Patch(fc=TRUE, ec=TRUE, alpha=0.5, label="true safe set"),
         Patch(fc=ESTIMATED, ec=ESTIMATED, alpha=0.5, label="estimated set"),
     ]
-    marks = [Line2D([], [], marker=m, color=c, ls="", mec="white", ms=9, label=n) for n, (m, c) in MARKS.items()]
+    marks = [
+        Line2D([], [], marker=m, color=c, ls="", mec="#1a1a1a", ms=11 if m == "*" else 8, label=n)
+        for n, (m, c) in MARKS.items()
+    ]
     return [*sets, *marks]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 # after Okabe and Ito; beyond seven policies the dashes differ
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":", "-.")
-INK, FAINT, FORBIDDEN = "#1a1a1a", "#b8b8b8", "#D55E00"
+INK, FAINT = "#1a1a1a", "#b8b8b8"
 
 Colour = tuple[float, ...]
 
@@ -34,6 +34,7 @@ SETTINGS: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a name is a name, whatever signs are in it
     "svg.hashsalt": "surefoot",
     "savefig.dpi": 130,
 }
@@ -65,6 +66,11 @@ def thousands(axes: Axes, x: bool = True, y: bool = False) -> None:
     """Write large numbers short."""
     for axis in ([axes.xaxis] if x else []) + ([axes.yaxis] if y else []):
         axis.set_major_formatter(lambda value, _: short(value))
+
+
+def label(name: str) -> str:
+    """A name as figures can hold it."""
+    return name if len(name) <= 26 else name[:25] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def short(value: float) -> str:

@@ -21,10 +21,11 @@ def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
         return f"kept in every round{f' of all {runs} runs' if runs > 1 else ''}"
     broken = [name for name, total in zip(guardrails, policy.violations, strict=True) if total > 0]
     share = percent(final["rounds_in_violation"] / final["round"])
-    excess = final["violation"] / final["round"]
+    excess = final["violation"] / final["rounds_in_violation"]
+    worst = "" if len(broken) == 1 else f"{guardrails[int(policy.violations.argmax())]} "
     named = " and ".join(broken if len(broken) < 3 else [*broken[:2], f"{len(broken) - 2} more"])
     some = "" if violating == runs else f"; kept in {runs - violating} of {runs} runs"
-    return f"{named} over in {share} of the rounds, by {excess:.2g} on average{some}"
+    return f"{named} over in {share} of the rounds, there {worst}by {excess:.2g} on average{some}"
 
 
 def percent(share: float) -> str:
@@ -84,12 +85,15 @@ def cells(policy: PolicyResult, scenario: ScenarioResult) -> tuple[str, ...]:
 
 def table(scenario: ScenarioResult) -> Table:
     """The results of a scenario, for the terminal."""
+    from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=f"{scenario.id}: who kept the guardrails?", title_justify="left")
+    made = Table(title=f"{escape(scenario.id)}: who kept the guardrails?", title_justify="left")
     for i, column in enumerate(("policy", "guardrails", "regret", "violation")):
         made.add_column(column, justify="left" if i < 2 else "right", no_wrap=i != 1)
     for policy in scenario.policies:
         final = policy.final
-        made.add_row(policy.name, verdict(policy, scenario), number(final["regret"]), number(final["violation"]))
+        made.add_row(
+            escape(policy.name), escape(verdict(policy, scenario)), number(final["regret"]), number(final["violation"])
+        )
     return made

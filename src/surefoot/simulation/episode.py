@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from numbers import Real
 from threading import Event
 from typing import Any, Protocol
 
@@ -55,6 +56,13 @@ class Episode:
         self._rows: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.counts = np.zeros(scenario.problem.n_arms)
+        self._seen = self.counts.view()
+        self._seen.flags.writeable = False
+        self._lived = 0
+        if isinstance(player, Policy) and player.problem != scenario.problem:
+            raise ValueError(
+                f"policies[{name!r}] must be made for the problem it is given, got one for another problem"
+            )
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
 
     def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
@@ -71,38 +79,61 @@ class Episode:
         else:
             self._ask_and_tell(losses, costs, strategies, safe_weights)
         self.seconds += time.thread_time() - started
+        self._lived += len(losses)
+        if not type(self.player).__module__.startswith("surefoot."):
+            self._check_block(strategies, safe_weights)
         self.ledger.add(losses, strategies, safe_weights)
 
     def _ask_and_tell(
         self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats,
         adversary: Adversary | None = None, generator: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
-        player, horizon, first = self.player, self.scenario.problem.horizon, int(self.counts.sum())
+        player, horizon, first = self.player, self.scenario.problem.horizon, self._lived
         for t in range(len(losses)):
             strategies[t] = strategy = self._valid(player.strategy)
-            safe_weights[t] = getattr(player, "safe_weight", 0.0)
+            safe_weights[t] = self._weight()
             if adversary is not None and generator is not None:
-                adversary.respond(losses[t], Seen(first + t, horizon, strategy, self.counts), generator)
+                losses[t] = np.nan  # what it does not write is refused
+                adversary.respond(losses[t], Seen(first + t, horizon, strategy, self._seen), generator)
                 if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
                     raise ValueError(f"losses must be in [0, 1], got {shown(losses[t])}")
             decision = player.ask()
-            arm = self._known(decision[0])
+            arm = self._known(decision[0] if isinstance(decision, Sequence) and decision else decision)
             player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
             self.counts[arm] += 1
+
+    def _check_block(self, strategies: Floats, safe_weights: Floats) -> None:
+        """Refuse strategies that are none, and safe weights that cannot be."""
+        sums = strategies.sum(axis=1)
+        if not (strategies.min() >= 0.0 and np.abs(sums - 1.0).max() <= SUM_TOLERANCE):
+            wrong = int(np.argmax(~((strategies.min(axis=1) >= 0.0) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))))
+            self._refuse_strategy(strategies[wrong])
+        largest = 0.0 if self.scenario.problem.safe is None else 1.0
+        if not (safe_weights.min() >= 0.0 and safe_weights.max() <= largest):
+            wrong_weight = safe_weights[~((safe_weights >= 0.0) & (safe_weights <= largest))][0]
+            rule = "in [0, 1]" if largest else "0 where there is no safe strategy"
+            raise ValueError(f"safe_weight of {self.name} must be {rule}, got {shown(wrong_weight)}")
+
+    def _weight(self) -> float:
+        weight = getattr(self.player, "safe_weight", 0.0)
+        if not isinstance(weight, Real):
+            raise ValueError(f"safe_weight of {self.name} must be a number, got {shown(weight)}")
+        return float(weight)
+
+    def _refuse_strategy(self, strategy: object) -> None:
+        count = self.counts.size
+        raise ValueError(f"strategy of {self.name} must be {count} shares that sum to 1, got {shown(strategy)}")
 
     def _known(self, arm: Any) -> int:
         if arm not in RULES["arm"] or arm >= self.counts.size:
             raise ValueError(f"arm of {self.name} must be a whole number below {self.counts.size}, got {shown(arm)}")
         return int(arm)
 
-    def _valid(self, strategy: Floats) -> Floats:
-        if isinstance(self.player, Policy):
-            return strategy
+    def _valid(self, strategy: Any) -> Floats:
         array = np.asarray(strategy, np.float64)
-        if array.shape != self.counts.shape or not (array.min() >= 0.0 and abs(array.sum() - 1.0) <= SUM_TOLERANCE):
-            raise ValueError(
-                f"strategy of {self.name} must be {self.counts.size} shares that sum to 1, got {shown(strategy)}"
-            )
+        fits = array.shape == self.counts.shape
+        if not (fits and array.min() >= 0.0 and abs(array.sum() - 1.0) <= SUM_TOLERANCE):
+            self._refuse_strategy(strategy)
         return array
 
     def close(self) -> None:
@@ -119,7 +150,7 @@ class Episode:
             "policy": self.name,
             "seed": self.seed,
             **self.ledger.entry(world),
-            "safe_weight": float(getattr(player, "safe_weight", 0.0)),
+            "safe_weight": self._weight(),
             "empty_rounds": getattr(player, "empty_rounds", None),
             "strategy": np.asarray(player.strategy).tolist(),
             "proposal": None if proposal is None else np.asarray(proposal).tolist(),

@@ -83,6 +83,10 @@ class Run:
     table: pa.Table
     provenance: dict[str, Any]
 
+    def __repr__(self) -> str:
+        parts = (f"{part['scenario']['id']} ({', '.join(part['policies'])})" for part in self.provenance["simulations"])
+        return f"Run of {'; '.join(parts)}: {self.table.num_rows} rows{'' if self.complete else ', not complete'}"
+
     @property
     def complete(self) -> bool:
         """Whether every episode that was asked for is in the table."""

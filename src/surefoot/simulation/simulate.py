@@ -6,6 +6,7 @@ import os
 import platform
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ import scipy
 
 import surefoot
 from surefoot.analysis.hindsight import Hindsight
-from surefoot.environments.model import told
+from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
 from surefoot.policies.base import Policy
 from surefoot.problem import RULES, number, shown
@@ -141,7 +142,8 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     options = (
         player._options if isinstance(player, Policy) else getattr(player, "options", getattr(player, "__dict__", {}))
     )
-    return {"policy": type(player).__qualname__, "kind": getattr(player, "kind", "none"), "options": told(options)}
+    kind = str(getattr(player, "kind", "none"))
+    return {"policy": type(player).__qualname__, "kind": kind, "options": told(options), **identity(type(player))}
 
 
 def warm_up(player: Any, adaptive: bool) -> None:
@@ -177,7 +179,10 @@ def chosen_rounds(checkpoints: int | Sequence[int] | None, horizon: int) -> list
     if checkpoints is None:
         return sorted({*log_spaced(LOG_SPACED, horizon), *(horizon * i // EVEN for i in range(1, EVEN + 1))} - {0})
     if not isinstance(checkpoints, Iterable) or isinstance(checkpoints, str):
-        return log_spaced(int(number("checkpoints", checkpoints)), horizon)
+        rule = RULES["number of checkpoints"]
+        if checkpoints not in rule:
+            raise ValueError(f"checkpoints must be {rule}, or a list of rounds, got {shown(checkpoints)}")
+        return log_spaced(int(checkpoints), horizon)
     listed = list(checkpoints)
     for i, round_ in enumerate(listed):
         if round_ not in RULES["checkpoints"]:
@@ -222,7 +227,9 @@ class Simulation:
                 if key[0] in same and key[1] in self.plan.seeds and rows.num_rows == len(self.plan.checkpoints):
                     self._done[key] = rows
             self._elapsed = before["elapsed_seconds"]
-            self._seconds = {name: spent for name, spent in before["policy_seconds"].items() if name in same}
+            had = Counter(name for name, _ in resume.episodes(self.plan.scenario.id))
+            kept = Counter(name for name, _ in self._done)
+            self._seconds = {name: before["policy_seconds"].get(name, 0.0) * kept[name] / had[name] for name in kept}
 
     def carry_out(self, workers: int, bar: Bar, stop: Event, keep: Callable[[], None] = lambda: None) -> None:
         """Run what is missing, or some of it when `stop` is set. `keep` is called every ten seconds and at the end."""
@@ -252,7 +259,10 @@ class Simulation:
                     future.cancel()
                 if waiting:
                     stop.set()
-                keep()
+        for future in waiting:  # what came to its end all the same
+            if not future.cancelled() and future.exception() is None:
+                self._take(future.result())
+        keep()
 
     def _take(self, episodes: list[Episode]) -> None:
         for episode in episodes:

@@ -63,6 +63,10 @@ learning_rate = 0.05
 """
 
 
+TRUTH = "mean_costs"
+"""The option of policies that know the true costs."""
+
+
 class StudyError(ValueError):
     """A study file that cannot be run; one sentence a line."""
 
@@ -71,7 +75,9 @@ class Named(BaseModel):
     """An entry with options of its own."""
 
     model_config = ConfigDict(extra="allow")
-    name: Annotated[StrictStr | None, Field(min_length=1, description="a text")] = None
+    name: Annotated[StrictStr | None, Field(pattern=r"\S", max_length=60, description="a text of at most 60 signs")] = (
+        None
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -133,7 +139,7 @@ class Study:
         """Read and check a study file; what `resume` holds of it will not be run again."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise StudyError(f"study must be a file that can be read, got {path}: {error}") from None
         return cls.parse(text, path.parent, path.name, resume)
@@ -164,7 +170,8 @@ class Study:
                 wrong.append(f"{error} (in scenario {scenario.id})")
         if wrong:
             raise StudyError("\n".join(dict.fromkeys(wrong)))
-        return cls(file.title or Path(name).stem, simulations, {"name": name, "text": text})
+        source = {"name": name, "path": str((folder / name).resolve()), "text": text}
+        return cls(file.title or Path(name).stem, simulations, source)
 
     @property
     def rounds(self) -> int:
@@ -185,8 +192,9 @@ class Study:
         threads = chosen_workers(workers)
         with Bar("simulating", self.rounds, progress) as bar, until_interrupted() as stop:
             for simulation in self.simulations:
-                bar.describe(simulation.plan.scenario.id)
-                simulation.carry_out(threads, bar, stop, keep)
+                if not stop.is_set():
+                    bar.describe(simulation.plan.scenario.id)
+                    simulation.carry_out(threads, bar, stop, keep)
         return so_far()
 
 
@@ -269,9 +277,10 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
 
 
 def policy_options(cls: type[Policy]) -> dict[str, Any]:
-    """The options of a policy with their defaults."""
+    """The options of a policy with their defaults; the true costs, which a scenario tells, are no option."""
     named = inspect.signature(cls).parameters.values()
-    return {one.name: one.default for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    keywords = [one for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return {one.name: one.default for one in keywords if one.name != TRUTH}
 
 
 def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]]:
@@ -283,7 +292,7 @@ def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]
     check_options(options, known_options, f"policy {entry.policy}")
 
     def factory_in(scenario: Scenario) -> Factory:
-        truth = {"mean_costs": scenario.mean_costs} if "mean_costs" in known_options else {}
+        truth = {TRUTH: scenario.mean_costs} if TRUTH in inspect.signature(cls).parameters else {}
 
         def factory(problem: Problem, seed: int) -> Policy:
             return cls(problem, seed, **truth, **options)
@@ -311,7 +320,7 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: s
     """Refuse what is not an option."""
     for name in options:
         if name not in known:
-            allowed = ", ".join(known)
+            allowed = ", ".join(known) or "it has none"
             raise ValueError(
                 f"{name} must be one of the options of {whose} ({allowed}), got {name!r}{hint(name, known)}"
             )

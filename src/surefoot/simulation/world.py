@@ -58,9 +58,10 @@ class World:
         length = max(64, BLOCK_NUMBERS // (problem.n_arms * (problem.n_constraints + 1)))
         losses = np.empty((length, problem.n_arms))
         costs = np.empty((length, problem.n_constraints, problem.n_arms))
-        assert scenario.costs is not None
         for first in range(0, last, length):
             n = min(length, problem.horizon - first)
+            costs.fill(np.nan)  # what a model does not write is refused
+            losses.fill(np.nan)
             scenario.costs.fill(costs[:n], first, self._cost_generator)
             checked("costs", costs[:n])
             if isinstance(scenario.losses, Losses):

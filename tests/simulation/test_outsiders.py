@@ -1,0 +1,168 @@
+"""What users bring themselves, policies and models, is held to the same rules as what is built in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+
+import surefoot as sf
+from surefoot.problem import Floats
+
+PROBLEM = sf.Problem(3, [0.5], 200)
+SCENARIO = sf.Scenario("mine-v1", PROBLEM, sf.losses.Bernoulli([0.2, 0.5, 0.9]), sf.costs.Bernoulli([[0.9, 0.4, 0.1]]))
+
+
+@pytest.mark.parametrize("other", [sf.Problem(2, [0.5], 200), sf.Problem(300, [0.5] * 4, 300), sf.Problem(3, [], 200)])
+def test_a_policy_for_another_problem_is_refused(other: sf.Problem) -> None:
+    with pytest.raises(ValueError, match=r"must be made for the problem it is given, got"):
+        sf.simulate(SCENARIO, {"a": lambda problem, seed: sf.COLB(other, seed)}, 1, workers=1)
+
+
+def test_blocks_of_other_shapes_are_refused_and_change_nothing() -> None:
+    policy = sf.COLB(PROBLEM, 1)
+    before = policy.to_dict()
+    good = np.zeros((4, 3)), np.zeros((4, 1, 3)), np.empty((4, 3)), np.empty(4)
+    wrong = np.zeros((4, 2)), np.zeros((4, 2, 3)), np.empty((3, 3)), np.empty(5)
+    for place, name in enumerate(("losses", "costs", "strategies", "safe_weights")):
+        block = [wrong[place] if i == place else part for i, part in enumerate(good)]
+        with pytest.raises(ValueError, match=rf"^{name} must be an array of shape"):
+            policy.live(*block)
+    assert policy.to_dict() == before
+
+
+class Forgetful(sf.losses.Losses):
+    """Returns the losses instead of writing them."""
+
+    n_arms = 3
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> Any:
+        return rng.random(out.shape)
+
+
+class ForgetfulAdversary(sf.losses.Adversary):
+    n_arms = 3
+
+    def respond(self, out: Floats, seen: sf.losses.Seen, rng: np.random.Generator) -> Any:
+        return rng.random(3)
+
+
+class ForgetfulCosts(sf.costs.Costs):
+    means = np.full((1, 3), 0.5)
+
+    def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
+        out[::2] = 0.5
+
+
+@pytest.mark.parametrize("losses", [Forgetful(), ForgetfulAdversary()])
+def test_losses_that_were_not_written_are_refused(losses: Any) -> None:
+    scenario = sf.Scenario("forgetful-v1", PROBLEM, losses, SCENARIO.costs)
+    with pytest.raises(ValueError, match=r"^losses.* must be in \[0, 1\], got"):
+        sf.simulate(scenario, {"colb": sf.COLB}, 1, workers=1)
+
+
+def test_costs_that_were_not_written_are_refused() -> None:
+    scenario = sf.Scenario("forgetful-v1", PROBLEM, SCENARIO.losses, ForgetfulCosts())
+    with pytest.raises(ValueError, match=r"^costs.* must be in \[0, 1\], got nan"):
+        sf.simulate(scenario, {"colb": sf.COLB}, 1, workers=1)
+
+
+class MeddlingAdversary(sf.losses.Adversary):
+    n_arms = 3
+
+    def respond(self, out: Floats, seen: sf.losses.Seen, rng: np.random.Generator) -> None:
+        seen.counts[0] = 99
+
+
+def test_an_adversary_cannot_change_what_it_sees() -> None:
+    scenario = sf.Scenario("meddling-v1", PROBLEM, MeddlingAdversary(), SCENARIO.costs)
+    with pytest.raises(ValueError, match="read-only"):
+        sf.simulate(scenario, {"colb": sf.COLB}, 1, workers=1)
+
+
+class Odd(NamedTuple):
+    strategy: Floats
+    safe_weight: Floats
+    scores: Floats  # a name that the package uses for what it need not save
+
+
+class Outsider(sf.Policy):
+    kind: ClassVar[str] = "none"
+
+    def __init__(self, problem: sf.Problem, seed: int | None = None) -> None:
+        super().__init__(problem, seed)
+
+    def _start(self) -> Odd:
+        n_arms = self.problem.n_arms
+        return Odd(np.full(n_arms, 1 / n_arms), np.zeros(1), np.zeros(n_arms))
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        self._state.scores[arm] -= loss
+        weights = np.exp(0.1 * self._state.scores)
+        self._state.strategy[:] = weights / weights.sum()
+
+
+def test_the_whole_state_of_an_outside_policy_is_saved() -> None:
+    policy = Outsider(PROBLEM, 1)
+    for _ in range(20):
+        policy.tell(policy.ask(), 0.5, [0.5])
+    restored = Outsider.from_dict(json.loads(json.dumps(policy.to_dict())))
+    assert restored.to_dict() == policy.to_dict()
+    assert (restored.strategy == policy.strategy).all()
+    assert restored.ask() == policy.ask()
+
+
+class NoStrategy(Outsider):
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        self._state.strategy[:] = [2.0, -1.0, 0.0]
+
+
+class NoWeight(Outsider):
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        self._state.safe_weight[0] = 0.5  # of a safe strategy that there is not
+
+
+def test_outside_policies_are_watched() -> None:
+    with pytest.raises(ValueError, match=r"^strategy of it must be 3 shares that sum to 1, got"):
+        sf.simulate(SCENARIO, {"it": NoStrategy}, 1, workers=1)
+    with pytest.raises(ValueError, match=r"^safe_weight of it must be 0 where there is no safe strategy, got 0.5"):
+        sf.simulate(SCENARIO, {"it": NoWeight}, 1, workers=1)
+
+
+class Level(sf.losses.Losses):
+    n_arms = 3
+    level = 0.1
+
+    def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
+        out[...] = self.level
+
+
+def test_a_model_that_has_changed_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(resume: sf.Run | None = None) -> sf.Run:
+        return sf.simulate(
+            sf.Scenario("level-v1", PROBLEM, Level(), SCENARIO.costs), {"c": sf.COLB}, 1, workers=1, resume=resume
+        )
+
+    before = run()
+    monkeypatch.setattr(Level, "level", 0.9)
+    assert run(before).final().column("loss")[0].as_py() == pytest.approx(180)
+    assert before.final().column("loss")[0].as_py() == pytest.approx(20)
+
+
+def test_costs_without_proper_means_are_refused() -> None:
+    class Listed(ForgetfulCosts):
+        means: ClassVar[Any] = [[0.1, 0.2, 0.3]]
+
+    class Wild(ForgetfulCosts):
+        means = np.full((1, 3), 1.5)
+
+    for costs in (Listed(), Wild()):
+        with pytest.raises(ValueError, match=r"means.* must .*, got"):
+            sf.Scenario("x-v1", PROBLEM, SCENARIO.losses, costs)
+
+
+def test_a_run_is_told_in_a_line() -> None:
+    run = sf.simulate(SCENARIO, {"colb": sf.COLB}, 2, [200], workers=1)
+    assert repr(run) == "Run of mine-v1 (colb): 2 rows"
