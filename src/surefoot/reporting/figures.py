@@ -99,8 +99,8 @@ def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: s
         else:
             ends.append((float(values[-1]), policy.name, colour))
     if still:
-        lines = textwrap.wrap("none: " + ", ".join(still), 60)
-        axes.annotate("\n".join(lines), (0.02, 0.03), xycoords="axes fraction", color=INK, fontsize=8, va="bottom")
+        lines = textwrap.wrap("no violation: " + ", ".join(map(label, still)), 50)
+        axes.annotate("\n".join(lines), (0.02, 0.98), xycoords="axes fraction", color=INK, fontsize=8, va="top")
     label_ends(axes, ends)
 
 
