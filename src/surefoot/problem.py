@@ -69,7 +69,7 @@ REAL = Interval(-1e6, 1e6)
 
 RULES: Mapping[str, Interval] = {
     # the problem
-    "n_arms": Interval(2, 1e6, whole=True),
+    "n_arms": Interval(2, whole=True),
     "thresholds": SHARE,
     "horizon": Interval(3, 1e15, whole=True),
     "delta": Interval(0, 1, open_low=True, open_high=True),

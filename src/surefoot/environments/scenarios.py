@@ -24,6 +24,8 @@ from surefoot.problem import RULES, Floats, Problem, SafeStrategy, choice, numbe
 
 __all__ = ["SCENARIOS", "Table", "make", "parameters"]
 
+MOST_ARMS = 10_000
+
 # Five arms, one guardrail: the cheaper in loss, the dearer in cost. The best safe strategy mixes two arms.
 MEANS = np.array([0.8, 0.5, 0.6, 0.2, 0.1])
 COSTS = np.array([[0.2, 0.3, 0.5, 0.7, 0.9]])
@@ -202,6 +204,8 @@ def make(id: str, **options: Any) -> Scenario:
         if name not in known:
             raise ValueError(f"options of {id} must be among {', '.join(known)}, got {shown(name)}")
         number(name, options[name])
+    if options.get("n_arms", 0) > MOST_ARMS:
+        raise ValueError(f"n_arms must be at most {MOST_ARMS} in a built-in scenario, got {options['n_arms']}")
     scenario = SCENARIOS[id](**options)
     return scenario if scenario.about else Scenario(**{**vars(scenario), "about": about(id)})
 
