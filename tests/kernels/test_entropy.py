@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,3 +51,18 @@ def test_constraints_are_active_and_sets_empty_on_the_way() -> None:
         active += status != EMPTY and work.multipliers.max() > 0
     assert active > 50
     assert empty > 30
+
+
+@pytest.mark.parametrize(
+    ("center", "losses", "costs", "limits"),
+    [
+        ([0.303, 0.697], [0, 0.004], [[-0.578, 0.412], [-0.133, 0.821], [0.41, 0.856]], [0, 0.344, 0.634]),
+        ([1e-14, 1 - 1e-14], [0, 0], [[0.54, 0.87], [0.21, 0.42]], [0.71, 0.32]),
+    ],
+)
+def test_multipliers_next_to_zero_block_nothing(center: Any, losses: Any, costs: Any, limits: Any) -> None:
+    # on these a constraint that has just let go once made every step useless, and the set was called empty
+    strategy, work = np.zeros(2), entropy(len(limits))
+    arrays = [np.array(part, float) for part in (center, losses, costs, limits)]
+    assert project_entropy(*arrays, strategy, work) != EMPTY
+    assert (arrays[2] @ strategy <= arrays[3] + 1e-10).all()

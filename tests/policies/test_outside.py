@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -87,3 +91,43 @@ def test_it_can_be_simulated_and_learns() -> None:  # step 5: what it is for, an
     regret = {row["policy"]: row["regret"] for row in run.summary().to_pylist()}
     assert regret["greedy"] == pytest.approx(regret["plain"])
     assert regret["greedy"] < 0.2 * 4000 * 0.3  # a uniform policy has 0.3 a round
+
+
+OUTSIDE = """
+from typing import NamedTuple
+import numpy as np, surefoot as sf
+from surefoot.kernels.compile import OPTIONS, njit
+from surefoot.kernels.episode import lives_by
+
+class State(NamedTuple):
+    strategy: np.ndarray
+    safe_weight: np.ndarray
+
+@njit(**{**OPTIONS, "cache": False})
+def update(state, arm, propensity, loss, costs):
+    return 0
+
+lives_by(State, update)
+
+class Mine(sf.Policy):
+    kind = "none"
+    def _start(self):
+        return State(np.full(2, 0.5), np.zeros(1))
+"""
+PLAY = """
+import numpy as np, surefoot as sf
+block = [np.zeros(shape) for shape in ((1, 2), (1, 0, 2), (1, 2), 1)]
+POLICY(sf.Problem(2, [], 9), 1).live(*block)
+"""
+
+
+def test_an_outside_policy_leaves_the_cache_of_kernels_readable(tmp_path: Path) -> None:
+    # the cache names the types of states: one that a later process cannot import must not be in it
+    (tmp_path / "mine.py").write_text(OUTSIDE)
+    settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, then = "import mine" + PLAY.replace("POLICY", "mine.Mine"), PLAY.replace("POLICY", "sf.UCB1")
+    for code, folder in ((first, tmp_path), (then, tmp_path / "cache")):
+        told = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, env=settings, capture_output=True, text=True, check=False
+        )
+        assert told.returncode == 0, told.stderr

@@ -19,7 +19,7 @@ class Costs(NamedTuple):
     means: Floats  # (m, K) sample means, g^_i(a)
     lower: Floats  # (m, K) g^_i(a) - beta(a)
     upper: Floats  # (m, K) g^_i(a) + beta(a)
-    scale: float  # beta(a)^2 * N(a) = 4 ln(T K m / delta)
+    scale: float  # beta(a)^2 * N(a); the paper has 4 ln(T K m / delta)
 
 
 def unknown_costs(n_arms: int, n_constraints: int, scale: float) -> Costs:

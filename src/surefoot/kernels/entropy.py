@@ -13,6 +13,8 @@ from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 
 TIGHT = 1e-11
 """Excess up to which a constraint holds."""
+ROUGH = 1e-8
+"""Excess up to which a constraint holds where rounding allows no better."""
 LARGEST = 1e9
 """Multipliers beyond this are those of an empty set."""
 
@@ -62,37 +64,68 @@ def project_entropy(
     center: Floats, losses: Floats, costs: Floats, limits: Floats, strategy: Floats, work: Entropy
 ) -> int:
     """Write the projection into `strategy`; EMPTY if no strategy keeps the limits."""
-    mu, trial, gradient, direction = work.multipliers, work.trial, work.gradient, work.direction
+    mu, gradient = work.multipliers, work.gradient
     for i in range(limits.size):
         mu[i] = 0.0
     value = dual_value(center, losses, costs, limits, mu, strategy)
-    for _ in range(200):
+    for _ in range(300):
         worst = find_gradient(costs, limits, strategy, mu, gradient)
         if worst <= TIGHT:
             return SOLVED
-        newton_direction(costs, strategy, work)
-        step, improved = 1.0, False
-        for _ in range(60):
-            promise = 0.0
-            for i in range(limits.size):
-                trial[i] = max(0.0, mu[i] + step * direction[i])
-                promise += gradient[i] * (trial[i] - mu[i])
-            new = dual_value(center, losses, costs, limits, trial, strategy)
-            if new >= value + 1e-4 * promise - 1e-14 * (1.0 + abs(value)):
-                improved = True
-                break
-            step *= 0.5
-        if not improved:  # nothing but rounding is left to gain
+        if let_go(mu, gradient):  # multipliers next to zero that are to fall would block every step
             value = dual_value(center, losses, costs, limits, mu, strategy)
-            return SOLVED if worst <= 1e-8 else EMPTY
+            find_gradient(costs, limits, strategy, mu, gradient)
+        newton_direction(costs, strategy, work)
+        new = search(center, losses, costs, limits, strategy, value, work)
+        if new == -np.inf:  # the gradient itself always leads upwards
+            for i in range(limits.size):
+                work.direction[i] = gradient[i]
+            new = search(center, losses, costs, limits, strategy, value, work)
+        if new == -np.inf:  # nothing but rounding is left to gain
+            dual_value(center, losses, costs, limits, mu, strategy)
+            return SOLVED if find_gradient(costs, limits, strategy, mu, gradient) <= ROUGH else EMPTY
         value = new
         largest = 0.0
         for i in range(limits.size):
-            mu[i] = trial[i]
+            mu[i] = work.trial[i]
             largest = max(largest, mu[i])
         if largest > LARGEST:
             return EMPTY
-    return SOLVED if find_gradient(costs, limits, strategy, mu, gradient) <= 1e-8 else EMPTY
+    return SOLVED if find_gradient(costs, limits, strategy, mu, gradient) <= ROUGH else EMPTY
+
+
+@compiled
+def let_go(multipliers: Floats, gradient: Floats) -> bool:
+    """Set multipliers to zero that are next to it and whose constraints have room; whether there were any."""
+    largest, found = 1.0, False
+    for i in range(multipliers.size):
+        largest = max(largest, multipliers[i])
+    for i in range(multipliers.size):
+        if 0.0 < multipliers[i] < 1e-9 * largest and gradient[i] < 0.0:
+            multipliers[i] = 0.0
+            found = True
+    return found
+
+
+@compiled
+def search(
+    center: Floats, losses: Floats, costs: Floats, limits: Floats, strategy: Floats, value: float, work: Entropy
+) -> float:
+    """Go along the direction, and stay above zero, until the dual value has risen as it should; -inf if it never does.
+
+    `work.trial` and `strategy` are then what they are there.
+    """
+    step = 1.0
+    for _ in range(60):
+        promise = 0.0
+        for i in range(limits.size):
+            work.trial[i] = max(0.0, work.multipliers[i] + step * work.direction[i])
+            promise += work.gradient[i] * (work.trial[i] - work.multipliers[i])
+        new = dual_value(center, losses, costs, limits, work.trial, strategy)
+        if promise > 0.0 and new >= value + 1e-4 * promise - 1e-14 * (1.0 + abs(value)):
+            return new
+        step *= 0.5
+    return -np.inf
 
 
 @compiled

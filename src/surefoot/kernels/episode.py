@@ -11,7 +11,7 @@ from typing import Any
 
 from numba.extending import overload
 
-from surefoot.kernels.compile import OPTIONS, compiled_apart
+from surefoot.kernels.compile import OPTIONS, compiled_apart, njit
 from surefoot.kernels.dual import EMPTY, Floats
 from surefoot.kernels.learner import draw
 
@@ -48,8 +48,7 @@ def _compiled_step(state: Any, generator: Any, arm: Any, propensity: Any, loss: 
     return by_chance if state.instance_class in RANDOM else taken_in
 
 
-@compiled_apart
-def play(
+def _play(
     state: Any,
     generator: Any,
     losses: Floats,
@@ -70,3 +69,8 @@ def play(
         if step(state, generator, arm, strategy[arm], losses[t, arm], observed) == EMPTY:
             return -(t + 1)
     return len(losses)
+
+
+play = compiled_apart(_play)
+# The cache on disk names the types it was compiled for, and cannot be read where an outside state cannot be imported.
+play_outside = njit(**{**OPTIONS, "cache": False, "forceinline": False})(_play)

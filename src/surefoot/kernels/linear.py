@@ -252,6 +252,9 @@ def minimise(task: Program, strategy: Floats) -> int:
                 drive_out(task, r)
     status = descend_vertices(task, False)
     read_off(task, strategy)
+    for r in range(task.basis.size):
+        if task.vectors[VALUES, r] < -1e-9:  # a pivot was rounding
+            return UNDECIDED
     return status
 
 

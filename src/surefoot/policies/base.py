@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.dual import EMPTY
-from surefoot.kernels.episode import UPDATES, play, step
+from surefoot.kernels.episode import UPDATES, play, play_outside, step
 from surefoot.kernels.learner import draw
 from surefoot.problem import (
     RULES,
@@ -153,9 +153,10 @@ class Policy(ABC):
 
     def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
         lived, observed = 0, np.zeros(self._n_heeded)
+        rounds_of = play if type(self._state).__module__.startswith("surefoot.") else play_outside
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = play(self._state, self._rng, *rest, observed)
+            rounds = rounds_of(self._state, self._rng, *rest, observed)
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()

@@ -44,9 +44,11 @@ def hoeffding_costs(problem: Problem) -> Costs:
     return unknown_costs(problem.n_arms, problem.n_constraints, hoeffding_scale(problem, problem.n_constraints))
 
 
-def hoeffding_losses(problem: Problem, widening: float = 1.0) -> Costs:
-    """The same for stochastic losses, as one row; the radius is widened by a factor."""
-    return unknown_costs(problem.n_arms, 1, widening**2 * hoeffding_scale(problem, 1))
+def hoeffding_losses(problem: Problem, widening: float | None = None) -> Costs:
+    """The same for stochastic losses, as one row; or with the radius of the costs, widened by a factor."""
+    if widening is None:
+        return unknown_costs(problem.n_arms, 1, hoeffding_scale(problem, 1))
+    return unknown_costs(problem.n_arms, 1, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
 
 
 def known_margin(problem: Problem, option: float | None, policy: str) -> float:

@@ -11,6 +11,7 @@ from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
+from surefoot.kernels.safety import weight_needed
 from surefoot.policies.base import DERIVED, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
 from surefoot.problem import Problem
@@ -27,6 +28,7 @@ class State(NamedTuple):
     strategy: Floats  # (K,)
     safe_weight: Floats  # (1,) the share of the safe strategy in the solution
     safe_strategy: Floats  # (K,)
+    safe_costs: Floats  # (m,)
 
 
 @merged
@@ -49,7 +51,13 @@ def choose(state: State) -> None:
         task.losses[n_arms] += state.safe_strategy[a] * task.losses[a]
         for i in range(task.limits.size):
             task.costs[i, a] = min(1.0, state.known.upper[i, a])
-    minimise(task, state.vertex)
+    status = minimise(task, state.vertex)
+    spare = 1.0  # of the safe strategy, should the program not be solved, or only to rounding
+    if status == SOLVED:
+        spare = weight_needed(state.vertex, task.costs, task.limits, state.safe_costs)
+    for a in range(n_arms):
+        state.vertex[a] *= 1.0 - spare
+    state.vertex[n_arms] = spare + (1.0 - spare) * state.vertex[n_arms]
     weight = state.vertex[n_arms]
     state.safe_weight[0] = weight
     for a in range(n_arms):
@@ -121,6 +129,7 @@ class OPB(EstimatesCosts):
             strategy=np.zeros(n_arms),
             safe_weight=np.zeros(1),
             safe_strategy=safe.strategy.copy(),
+            safe_costs=safe.costs.copy(),
         )
         choose(state)
         return state

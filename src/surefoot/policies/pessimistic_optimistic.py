@@ -95,7 +95,7 @@ class PessimisticOptimistic(Policy):
     The arm of round t minimises ``loss(a) + sum_i Q_i (cost_i(a) - alpha_i) / V_t``, with lower confidence bounds for
     loss and costs: ``mean - sqrt(ln(2 T K (m + 1) / delta) / (2 N))``, never below 0, and 0 for what was never played.
     They hold for all rounds at once with probability 1 - delta; they stand in for the published radius
-    ``sqrt(2 ln t / N)``, which is wider. The first one of equals is played. A queue then becomes
+    ``sqrt(2 ln t / N)``, which is wider after the first rounds. The first one of equals is played. A queue then becomes
     ``[Q_i + observed cost - alpha_i + eps_t]^+``.
 
     ``V_t = rho m^(1/4) sqrt(2 t / 3)`` is quoted from memory. ``eps_t = min(rho / 2, m^(1/4) / sqrt(6 t))`` is derived,

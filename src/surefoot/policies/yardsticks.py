@@ -155,6 +155,13 @@ class Oracle(MirrorDescent):
             raise ValueError("problem must have a safe strategy in which every arm has a share of 1 / T, got none")
         return state
 
+    def _recover(self) -> None:
+        """Should rounding ever call the safe set empty: back to where the first round began, which is in it."""
+        learner = self._state.learner
+        learner.proposal[:] = 1.0 / self.problem.n_arms
+        descend(learner, self._state.known, 0, 0.0)
+        self._state.empty_rounds[0] += 1
+
     def _restored(self) -> None:
         truth = np.reshape(self._options["mean_costs"], self._state.known.means.shape)
         if (self._state.known.means != truth).any() or self.safe_weight != 0.0:
