@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import surefoot as sf
 from surefoot.problem import Floats
+from surefoot.simulation.progress import Bar
+from surefoot.simulation.simulate import Simulation, prepared
 
 PROBLEM = sf.Problem(3, [0.5], 200)
 SCENARIO = sf.Scenario("mine-v1", PROBLEM, sf.losses.Bernoulli([0.2, 0.5, 0.9]), sf.costs.Bernoulli([[0.9, 0.4, 0.1]]))
@@ -166,3 +169,23 @@ def test_costs_without_proper_means_are_refused() -> None:
 def test_a_run_is_told_in_a_line() -> None:
     run = sf.simulate(SCENARIO, {"colb": sf.COLB}, 2, [200], workers=1)
     assert repr(run) == "Run of mine-v1 (colb): 2 rows"
+
+
+class Breaks(Outsider):
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        raise RuntimeError("broken")
+
+
+def test_what_is_finished_is_kept_when_a_policy_breaks() -> None:
+    # one worker: the seeds come one after the other, and the second is the one that breaks
+    seen: list[int] = []
+
+    def sometimes(problem: sf.Problem, seed: int) -> sf.Policy:
+        seen.append(seed)
+        return Breaks(problem, seed) if len(seen) == 3 else Outsider(problem, seed)
+
+    simulation = Simulation(prepared(SCENARIO, {"it": sometimes}, 2, [200]))
+    kept = []
+    with pytest.raises(RuntimeError, match="broken"), Bar("", 1, False) as bar:
+        simulation.carry_out(1, bar, Event(), lambda: kept.append(simulation.run().table.num_rows))
+    assert kept == [1]

@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any, NamedTuple
@@ -238,7 +239,8 @@ class Simulation:
         bar.advance(len(self._done) * self.plan.checkpoints[-1])
         before, started, kept = self._elapsed, time.perf_counter(), time.monotonic()
         scenario, hindsight, checkpoints = self.plan.scenario, self._hindsight, self.plan.checkpoints
-        with ThreadPoolExecutor(workers) as pool:
+        with ExitStack() as at_the_end, ThreadPoolExecutor(workers) as pool:
+            at_the_end.callback(keep)  # whatever happens
             waiting = {
                 pool.submit(live_through, scenario, hindsight, policies, seed, checkpoints, bar.advance, stop)
                 for seed, policies in by_seed.items()
@@ -259,10 +261,9 @@ class Simulation:
                     future.cancel()
                 if waiting:
                     stop.set()
-        for future in waiting:  # what came to its end all the same
-            if not future.cancelled() and future.exception() is None:
-                self._take(future.result())
-        keep()
+            for future in waiting:  # what comes to its end all the same
+                if not future.cancelled() and future.exception() is None:
+                    self._take(future.result())
 
     def _take(self, episodes: list[Episode]) -> None:
         for episode in episodes:
