@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import surefoot as sf
+from surefoot.kernels.linear import minimise
 from surefoot.problem import Floats
 from surefoot.simulation.world import World
 
@@ -176,6 +177,53 @@ def test_the_oracle_stays_in_the_true_safe_set_and_beats_those_who_must_learn_it
     violation = {row["policy"]: row["violation"] for row in run.summary().to_pylist()}
     assert violation["oracle"] == 0
     assert 0 < regret["oracle"] < 0.5 * regret["opb"] < 0.5 * regret["safe"]
+
+
+def test_opb_plays_safe_when_its_program_is_not_solved() -> None:
+    policy = sf.OPB(instance(400).problem, 0)
+    safe = policy.problem.safe
+    assert safe is not None
+    assert policy.safe_weight < 1
+    policy._state.task.limits[:] = -1.0  # what no strategy can keep
+    policy.tell(policy.ask(), 0.5, [0.5, 0.5])
+    assert policy.safe_weight == 1
+    assert (policy.strategy == safe.strategy).all()
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+def test_opb_keeps_the_thresholds_at_its_bounds_to_the_last_digit() -> None:
+    # margins down to 1e-13, where the program is solved to rounding only; the control: its solution, as it is, would be
+    # over the thresholds by more than 1e-12 at times
+    rng, played, solved = np.random.default_rng(2), 0.0, 0.0
+    for _ in range(400):
+        n_arms, n_constraints = int(rng.integers(2, 8)), int(rng.integers(1, 5))
+        thresholds = 10 ** rng.uniform(-6, 0, n_constraints)
+        margins = np.minimum(thresholds / 2, 10 ** rng.uniform(-13, -3, n_constraints))
+        safe = sf.SafeStrategy(np.eye(n_arms)[0], thresholds - margins)
+        policy = sf.OPB(sf.Problem(n_arms, thresholds, 10**6, 0.5, safe), 1)
+        task, known = policy._state.task, policy._state.known
+        for _ in range(30):
+            arm = int(rng.integers(n_arms))
+            known.counts[arm] += int(rng.integers(1, 100_000))  # as if much had been seen
+            known.means[:, arm] = thresholds * rng.random(n_constraints)
+            policy.tell(sf.Decision(arm, 0.5), float(rng.random()), rng.random(n_constraints) * thresholds)
+            vertex = np.zeros(n_arms + 1)
+            minimise(task, vertex)
+            solved = max(solved, float((task.costs @ vertex - thresholds).max()))
+            played = max(played, float((task.costs @ policy._state.vertex - thresholds).max()))
+    assert played < 1e-15
+    assert solved > 1e-12
+
+
+def test_the_oracle_recovers_into_its_safe_set() -> None:
+    scenario = instance(400)
+    policy = sf.Oracle(scenario.problem, 0, mean_costs=scenario.mean_costs)
+    for _ in range(50):
+        policy.tell(policy.ask(), 1.0, [0.5, 0.5])
+    policy._recover()
+    assert policy.empty_rounds == 1
+    assert abs(policy.strategy.sum() - 1) < 1e-12
+    assert (scenario.mean_costs @ policy.strategy <= scenario.problem.thresholds + 1e-12).all()
 
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

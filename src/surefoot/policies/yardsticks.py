@@ -156,7 +156,7 @@ class Oracle(MirrorDescent):
         return state
 
     def _recover(self) -> None:
-        """Should rounding ever call the safe set empty: back to where the first round began, which is in it."""
+        """Should rounding ever call the safe set empty: a step into it from the uniform strategy, as at the start."""
         learner = self._state.learner
         learner.proposal[:] = 1.0 / self.problem.n_arms
         descend(learner, self._state.known, 0, 0.0)
