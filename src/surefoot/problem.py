@@ -78,6 +78,7 @@ RULES: Mapping[str, Interval] = {
     # ask and tell
     "arm": Interval(0, whole=True),
     "propensity": Interval(1e-300, 1),
+    "proposal_weight": SHARE,
     "loss": SHARE,
     "costs": SHARE,
     # options of policies
@@ -100,6 +101,8 @@ RULES: Mapping[str, Interval] = {
     "state.proposal": SHARE,
     "state.learning_rates": POSITIVE,
     "state.inverse_caps": Interval(1, 1e100),
+    "state.base_rate": POSITIVE,
+    "state.spent": Interval(0, 1e300),
     "state.counts": Interval(0, 1e15),
     "state.means": SHARE,
     "state.empty_rounds": Interval(0, 1e15),
@@ -225,16 +228,18 @@ def frozen(array: Floats) -> Floats:
 class Decision(NamedTuple):
     """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then `tell` it.
 
-    Plain data: a caller may build one, for an arm that was chosen elsewhere.
+    The weight that the policy's own proposal had in the draw, 1 - safe_weight, travels with it: late feedback is never
+    combined with today's weight. Plain data: a caller may build one, for an arm that was chosen elsewhere.
 
     Examples
     --------
     >>> Decision(arm=2, propensity=0.31)
-    Decision(arm=2, propensity=0.31)
+    Decision(arm=2, propensity=0.31, proposal_weight=1.0)
     """
 
     arm: int
     propensity: float
+    proposal_weight: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -15,7 +15,7 @@ import surefoot as sf
 from surefoot.kernels.safety import weight_needed
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.problem import Floats
-from tests.policies.radius import shrink_radius
+from tests.policies.constants import shrink_radius
 
 COSTS = np.array([[0.1, 0.3, 0.5, 0.7, 0.9], [0.6, 0.5, 0.2, 0.3, 0.1]])
 THRESHOLDS = [0.45, 0.5]

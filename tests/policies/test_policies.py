@@ -31,7 +31,7 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
         ({"learning_rate": 0.0}, r"learning_rate must be in \[1e-12, 1e\+06\], got 0.0"),
         ({"learning_rate": -1}, "learning_rate must be"),
         ({"learning_rate": np.nan}, "learning_rate must be"),
-        ({"learning_rate": "fast"}, "learning_rate must be a number, 'theory' or 'practical', got 'fast'"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number, 'theory', 'practical' or 'doubling', got 'fast'"),
         ({"learning_rate": None}, "learning_rate must be"),
         ({"preset": "practical"}, "preset must be 'paper', got 'practical'"),
         ({"confidence": "bernstein"}, "confidence must be 'paper', got 'bernstein'"),

@@ -1,11 +1,13 @@
 """Kernels against their slow twins, on whole trajectories with the arms forced."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import surefoot as sf
 from surefoot.policies.mirror import MirrorDescent
-from tests.policies.radius import shrink_radius
+from tests.policies.constants import shrink_allowance, shrink_radius
 from tests.reference.algorithms import Colb, Solb
 
 # (K, T, thresholds, safe strategy, its costs, learning rate)
@@ -37,16 +39,24 @@ def feedback(
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.002], ids=["paper radius", "radius shrunk until sets are tight"])
-@pytest.mark.parametrize("hard", [False, True], ids=["colb", "solb"])
+@pytest.mark.parametrize(
+    "kind", ["colb", "solb", "colb doubling", "solb doubling", "solb weighted", "solb weighted doubling"]
+)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:the margin")
-def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> None:
+def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None:
     n_arms, horizon, alpha, safe, theta, eta = CASES[name]
+    hard, doubling, weighted = "solb" in kind, "doubling" in kind, "weighted" in kind
     if hard and safe is None:
         pytest.skip("no strategy is strictly safe under a threshold of 0")
     problem = sf.Problem(n_arms, alpha, horizon, 0.1, sf.SafeStrategy(safe, theta) if hard else None)
-    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, seed=1, learning_rate=eta)
+    eta = 0.5 if doubling else eta
+    options: dict[str, Any] = {"estimator": "weighted"} if weighted else {}
+    rate = "doubling" if doubling else eta
+    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, seed=1, learning_rate=rate, **options)
     scale = shrink_radius(policy, shrink)
+    # K ln T is more than so few rounds can spend
+    allowance = shrink_allowance(policy, 0.15) if doubling else np.inf
     # the twin knows the radius as 4 ln(T K m / delta): a delta that no Problem would take shrinks it
     delta = horizon * n_arms * len(alpha) / np.exp(scale / 4) if alpha else 0.1
 
@@ -57,13 +67,13 @@ def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> Non
         return 1 / horizon + (1 - n_arms / horizon) * draws / draws.sum()
 
     arguments = (n_arms, horizon, alpha, delta, eta, scatter)
-    twin = Solb(*arguments, safe, theta) if hard else Colb(*arguments)  # type: ignore[arg-type]
+    twin = Solb(*arguments, safe, theta, allowance, weighted) if hard else Colb(*arguments, allowance)  # type: ignore[arg-type]
     active = increases = 0
     for arm, loss, costs in feedback(n_arms, len(alpha), horizon, len(name), 0.8 if name in EMPTY else 0.0):
         propensity = float(policy.strategy[arm])
         if propensity < 1e-12:
             continue
-        policy.tell(sf.Decision(arm, propensity), loss, costs)
+        policy.tell(sf.Decision(arm, propensity, 1 - policy.safe_weight), loss, costs)
         twin.round(arm, loss, costs)
         assert policy.strategy == pytest.approx(twin.played(), abs=5e-6)
         assert policy.proposal == pytest.approx(twin.x, abs=5e-6)
@@ -72,10 +82,12 @@ def test_kernels_follow_their_twins(name: str, hard: bool, shrink: float) -> Non
         assert policy.upper_costs == pytest.approx(twin.g + twin.beta, abs=1e-12)
         assert policy.learning_rates == pytest.approx(twin.eta, rel=1e-12)
         assert policy.inverse_caps == pytest.approx(twin.h, rel=1e-4)
-        increases = int((policy.learning_rates > eta).sum())
+        assert getattr(policy, "restarts", 0) == twin.restarts
+        increases = int((policy.learning_rates > policy.learning_rates.min()).sum())
         active += bool((policy._state.learner.multipliers > 0).any())
     # the branches were taken
-    assert increases > 0 or n_arms == horizon or name in EMPTY
+    assert increases > 0 or n_arms == horizon or name in EMPTY or doubling
+    assert twin.restarts > 0 or not doubling or n_arms == horizon or weighted or name in EMPTY
     if shrink < 1:
         assert active >= 5 or name not in TIGHT
         assert policy.empty_rounds >= 5 or name not in EMPTY

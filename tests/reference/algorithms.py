@@ -21,8 +21,9 @@ class Colb:
     """Algorithm 1."""
 
     def __init__(
-        self, K: int, T: int, alpha: list[float], delta: float, eta: float, scatter: Callable[[], Array]
-    ) -> None:
+        self, K: int, T: int, alpha: list[float], delta: float, eta: float, scatter: Callable[[], Array],
+        allowance: float = math.inf,
+    ) -> None:  # fmt: skip
         self.K, self.T, self.m, self.alpha, self.delta = K, T, len(alpha), np.array(alpha), delta
         self.kappa = math.exp(1 / math.log(T))  # line 1
         self.x = np.full(K, 1 / K)  # line 2
@@ -33,6 +34,7 @@ class Colb:
         self.g = np.zeros((self.m, K))
         self.beta = np.ones(K)
         self.scatter = scatter
+        self.allowance, self.eta_epoch, self.Q, self.restarts = allowance, eta, 0.0, 0
 
     def played(self) -> Array:
         return self.x
@@ -45,7 +47,11 @@ class Colb:
         radius = 4 * math.log(self.T * self.K * self.m / self.delta) if self.m else 0.0
         self.beta = np.where(self.N == 0, 1.0, np.minimum(1, np.sqrt(radius / np.maximum(1, self.N))))
         loss_estimate = np.zeros(self.K)  # line 10
-        loss_estimate[a] = loss / probability
+        loss_estimate[a] = self.weight() * loss / probability
+        self.Q += (self.x[a] * loss_estimate[a]) ** 2
+        if self.Q > self.allowance / self.eta_epoch**2:
+            self.restart()
+            return
         found = self.argmin(loss_estimate)  # lines 7 to 9, 11
         if found is None:
             self.x = self.scatter()  # line 20
@@ -56,6 +62,24 @@ class Colb:
             if 1 / self.x[b] > self.h[b]:
                 self.h[b] = 2 / self.x[b]
                 self.eta[b] *= self.kappa
+        self.after_step()
+
+    def weight(self) -> float:
+        return 1.0
+
+    def restart(self) -> None:
+        """The doubling trick: half the rate, from the analytic centre of the safe set; costs are as they are."""
+        self.eta_epoch /= 2
+        self.restarts += 1
+        self.Q, self.eta, self.x = 0.0, np.full(self.K, self.eta_epoch), np.full(self.K, 1 / self.K)
+        self.h = np.full(self.K, 2.0 * self.K)
+        found = self.argmin(np.zeros(self.K))
+        if found is None:
+            self.x = self.scatter()
+            self.after_empty()
+            return
+        self.x = found
+        self.h = np.maximum(2.0 * self.K, 2 / self.x)
         self.after_step()
 
     def after_empty(self) -> None:
@@ -97,11 +121,15 @@ class Solb(Colb):
 
     def __init__(
         self, K: int, T: int, alpha: list[float], delta: float, eta: float, scatter: Callable[[], Array],
-        safe: list[float], theta: list[float],
+        safe: list[float], theta: list[float], allowance: float = math.inf, weighted: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(K, T, alpha, delta, eta, scatter)
+        super().__init__(K, T, alpha, delta, eta, scatter, allowance)
+        self.weighted = weighted
         self.safe, self.theta = np.array(safe), np.array(theta)
         self.gamma = max((1 - a) / (1 - t) for a, t in zip(alpha, theta, strict=True)) if alpha else 0.0  # line 3
+
+    def weight(self) -> float:
+        return 1 - self.gamma if self.weighted else 1.0
 
     def played(self) -> Array:
         return self.gamma * self.safe + (1 - self.gamma) * self.x  # lines 4 and 27

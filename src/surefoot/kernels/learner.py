@@ -9,6 +9,9 @@ from surefoot.kernels.costs import Costs
 from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
 from surefoot.kernels.projection import project
 
+SLOWEST = 1e-11
+"""No restart below this rate, whatever the feedback."""
+
 
 class Learner(NamedTuple):
     """The state of mirror descent, and its constants."""
@@ -19,11 +22,16 @@ class Learner(NamedTuple):
     limits: Floats  # (m,) alpha_i + K / T
     floor: float  # 1 / T
     growth: float  # kappa
+    base_rate: Floats  # (1,) eta, with which every arm starts
+    spent: Floats  # (1,) sum of (proposal * loss_estimate)^2 since the start, or the last restart
+    allowance: float  # restart at half the rate once base_rate^2 * spent is above it: K ln T, or infinity for never
     multipliers: Floats  # (m,) of the last projection
     work: Workspace
 
 
-def new_learner(n_arms: int, limits: Floats, learning_rate: float, floor: float, growth: float) -> Learner:
+def new_learner(
+    n_arms: int, limits: Floats, learning_rate: float, floor: float, growth: float, allowance: float = np.inf
+) -> Learner:
     """The state before the first round: the uniform proposal, caps of 2 K, one learning rate for all."""
     return Learner(
         proposal=np.full(n_arms, 1.0 / n_arms),
@@ -32,6 +40,9 @@ def new_learner(n_arms: int, limits: Floats, learning_rate: float, floor: float,
         limits=limits,
         floor=floor,
         growth=growth,
+        base_rate=np.full(1, learning_rate),
+        spent=np.zeros(1),
+        allowance=allowance,
         multipliers=np.zeros(limits.size),
         work=workspace(n_arms, limits.size),
     )
@@ -39,7 +50,15 @@ def new_learner(n_arms: int, limits: Floats, learning_rate: float, floor: float,
 
 @merged
 def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> int:
-    """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go."""
+    """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go.
+
+    When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set.
+    """
+    learner.spent[0] = min(learner.spent[0] + (learner.proposal[arm] * loss_estimate) ** 2, 1e300)
+    anew = learner.base_rate[0] ** 2 * learner.spent[0] > learner.allowance and learner.base_rate[0] > SLOWEST
+    if anew:
+        restart(learner)
+        loss_estimate = 0.0
     scores = learner.work.arms
     for a in range(learner.proposal.size):
         scores[BASE, a] = 1.0 / (learner.learning_rates[a] * learner.proposal[a])
@@ -49,8 +68,30 @@ def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> i
         learner.proposal, learner.multipliers, learner.work,
     )  # fmt: skip
     if status != EMPTY:
-        increase_rates(learner)
+        if anew:
+            raise_caps(learner)
+        else:
+            increase_rates(learner)
     return status
+
+
+@compiled
+def restart(learner: Learner) -> None:
+    """Begin again at half the rate, from the uniform proposal."""
+    n_arms = learner.proposal.size
+    learner.base_rate[0] *= 0.5
+    learner.spent[0] = 0.0
+    for a in range(n_arms):
+        learner.proposal[a] = 1.0 / n_arms
+        learner.learning_rates[a] = learner.base_rate[0]
+        learner.inverse_caps[a] = 2.0 * n_arms
+
+
+@compiled
+def raise_caps(learner: Learner) -> None:
+    """After a restart: caps of at least 2 / proposal, so that no rate grows before its arm has lost half its share."""
+    for a in range(learner.proposal.size):
+        learner.inverse_caps[a] = max(learner.inverse_caps[a], 2.0 / learner.proposal[a])
 
 
 @compiled

@@ -26,7 +26,7 @@ from surefoot.problem import (
     shown,
 )
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 BLOCK = ("losses", "costs", "strategies", "safe_weights")
 
 NO_COSTS = np.zeros(0)
@@ -52,6 +52,9 @@ class Policy(ABC):
 
     _derived: ClassVar[frozenset[str]] = frozenset()
     """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+
+    _weighs: bool = False
+    """Whether `tell` multiplies a loss by the weight that the proposal had in the draw."""
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
         if not isinstance(problem, Problem):
@@ -108,15 +111,17 @@ class Policy(ABC):
             self._refuse("ask")
         strategy = self._state.strategy
         arm = draw(strategy, self._rng.random())
-        return Decision(arm, float(strategy[arm]))
+        return Decision(arm, float(strategy[arm]), 1.0 - float(self._state.safe_weight[0]))
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
         if self._round >= self.problem.horizon:
             self._refuse("tell")
-        arm, propensity = self._checked_decision(decision)
+        arm, propensity, weight = self._checked_decision(decision)
         if not is_share(loss):
             loss = float(number("loss", loss))
+        if self._weighs:
+            loss *= weight
         self._learn(arm, propensity, loss, self._checked_costs(costs))
         self._round += 1
 
@@ -164,9 +169,10 @@ class Policy(ABC):
     # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
     # decide, and find the words if they refuse.
 
-    def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float]:
+    def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float, float]:
         try:
             arm, propensity = decision[0], decision[1]
+            weight = decision[2] if len(decision) > 2 else 1.0
         except (TypeError, IndexError, KeyError):
             raise ValueError(f"decision must start with an arm and a propensity, got {shown(decision)}") from None
         if type(arm) is not int or arm < 0:
@@ -175,7 +181,9 @@ class Policy(ABC):
             raise ValueError(f"arm must be below n_arms = {self.problem.n_arms}, got {arm}")
         if not (is_share(propensity) and propensity > 1e-300):
             propensity = float(number("propensity", propensity))
-        return arm, propensity
+        if not is_share(weight):
+            weight = float(number("proposal_weight", weight))
+        return arm, propensity, weight
 
     def _checked_costs(self, costs: Any) -> Floats:
         if type(costs) in (list, tuple) and len(costs) == self._costs.size:

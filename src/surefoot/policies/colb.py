@@ -34,14 +34,17 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
 @compiled
 def learn(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
+    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float,
+    base_rate: Floats, spent: Floats, allowance: float, multipliers: Floats,
     arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
     empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     work = Workspace(arms, rows, factor, places)
-    learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
+    learner = Learner(
+        proposal, rates, caps, limits, floor, growth, base_rate, spent, allowance, multipliers, work
+    )  # fmt: skip
     state = State(learner, Costs(counts, means, lower, upper, scale), empty_rounds, strategy, safe_weight)
     return update(state, arm, propensity, loss, costs)
 
@@ -64,12 +67,15 @@ class COLB(MirrorDescent):
     preset
         "paper": the paper to the letter.
     learning_rate
-        A number, or "theory", the value of Theorem 2, or "practical", the same without the constants of the proof:
-        ``min(1/2, sqrt(K ln T / L*))``.
+        A number; "theory", the value of Theorem 2; "practical", the same without the constants of the proof,
+        ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start at 1/2, and at half the rate again from
+        the analytic centre of the safe set whenever rate^2 times the squared losses since has passed K ln T. Cost
+        estimates are kept.
     confidence
         "paper": the radius of Lemma 1.
     benchmark_loss
-        The total loss L* of the best safe strategy, if known, for the "theory" rate; else its worst case, the horizon.
+        The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
+        case, the horizon.
 
     Notes
     -----
@@ -89,7 +95,7 @@ class COLB(MirrorDescent):
     >>> policy = sf.COLB(problem, learning_rate=0.1, seed=7)
     >>> decision = policy.ask()
     >>> decision
-    Decision(arm=1, propensity=0.333...)
+    Decision(arm=1, propensity=0.333..., proposal_weight=1.0)
     >>> policy.tell(decision, loss=0.9, costs=[0.0])
     >>> policy.strategy.round(3)
     array([0.343, 0.314, 0.343])

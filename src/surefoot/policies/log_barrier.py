@@ -28,8 +28,7 @@ class LogBarrier(COLB):
     preset
         "paper": the increasing learning rates of the paper.
     learning_rate
-        A number, or "theory", the value of Theorem 2, or "practical", the same without the constants of the proof:
-        ``min(1/2, sqrt(K ln T / L*))``.
+        A number, "theory", "practical" or "doubling", as for `COLB`.
     benchmark_loss
         The total loss L* of the best arm, if known, for the "theory" rate; else its worst case, the horizon.
 

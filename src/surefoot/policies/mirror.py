@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
 from surefoot.policies.base import DERIVED, optional, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, restore
-from surefoot.policies.rates import resolve_rate
+from surefoot.policies.rates import FASTEST, doubling_allowance, resolve_rate
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
 
@@ -32,6 +33,7 @@ class MirrorDescent(EstimatesCosts):
         learning_rate: float | str = "theory",
         confidence: str = "paper",
         benchmark_loss: float | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(
             problem,
@@ -40,12 +42,15 @@ class MirrorDescent(EstimatesCosts):
             learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
             confidence=choice("confidence", confidence, ("paper",)),
             benchmark_loss=optional("benchmark_loss", benchmark_loss),
+            **options,
         )
 
     def _new_learner(self, margin: float = 1.0) -> Learner:
         problem, options = self.problem, self._options
-        rate = resolve_rate(options["learning_rate"], problem, options["benchmark_loss"], margin)
-        return new_learner(problem.n_arms, self._limits, rate, problem.floor, problem.growth)
+        chosen = options["learning_rate"]
+        rate = resolve_rate(chosen, problem, options["benchmark_loss"], margin, self._weighs)
+        allowance = doubling_allowance(chosen, problem)
+        return new_learner(problem.n_arms, self._limits, rate, problem.floor, problem.growth, allowance)
 
     @property
     def _limits(self) -> Floats:
@@ -84,6 +89,12 @@ class MirrorDescent(EstimatesCosts):
     def inverse_caps(self) -> Floats:
         """The value of 1 / proposal beyond which each arm's learning rate grows (h_t)."""
         return snapshot(self._state.learner.inverse_caps)
+
+    @property
+    def restarts(self) -> int:
+        """How often the doubling trick has begun again at half the rate."""
+        doubling = self._options["learning_rate"] == "doubling"
+        return round(math.log2(FASTEST / self._state.learner.base_rate[0])) if doubling else 0
 
     @property
     def empty_rounds(self) -> int:

@@ -13,6 +13,7 @@ from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.mirror import MirrorDescent
+from surefoot.problem import Problem, choice
 
 
 class State(NamedTuple):
@@ -26,10 +27,17 @@ class State(NamedTuple):
     safe_strategy: Floats  # (K,) x^diamond
     safe_costs: Floats  # (m,) theta
     thresholds: Floats  # (m,) alpha
+    weighted: float  # 1 if a loss counts by the weight of the proposal in the draw, else 0
 
 
 @merged
 def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+    """A round whose feedback comes at once: the weight of the proposal in the draw is today's."""
+    return take_in(state, arm, propensity, loss * (1.0 - state.weighted * state.safe_weight[0]), costs)
+
+
+@merged
+def take_in(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Lines 8 to 27 of Algorithm 2, less line 24, which EMPTY calls for."""
     observe(state.known, arm, costs)  # line 8
     status = descend(state.learner, state.known, arm, loss / propensity)  # lines 9 to 20
@@ -44,18 +52,21 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
 @compiled
 def learn(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
+    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float,
+    base_rate: Floats, spent: Floats, allowance: float, multipliers: Floats,
     arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
     empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, safe_costs: Floats,
-    thresholds: Floats,
+    thresholds: Floats, weighted: float,
 ) -> int:  # fmt: skip
-    """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
+    """`take_in`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     work = Workspace(arms, rows, factor, places)
-    learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
+    learner = Learner(
+        proposal, rates, caps, limits, floor, growth, base_rate, spent, allowance, multipliers, work
+    )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale)
-    state = State(learner, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, thresholds)
-    return update(state, arm, propensity, loss, costs)
+    state = State(learner, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, thresholds, weighted)
+    return take_in(state, arm, propensity, loss, costs)
 
 
 lives_by(State, update)
@@ -77,12 +88,19 @@ class SOLB(MirrorDescent):
     preset
         "paper": the paper to the letter.
     learning_rate
-        A number, or "theory", the value of Theorem 4, or "practical", the same without the constants of the proof:
-        ``min(1/2, sqrt(K ln T / L*))``.
+        A number; "theory", the value of Theorem 4; "practical", the same without the constants of the proof,
+        ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start at 1/2, and at half the rate again from
+        the analytic centre of the safe set whenever rate^2 times the squared losses since has passed K ln T. Cost
+        estimates are kept.
     confidence
         "paper": the radius of Lemma 1.
     benchmark_loss
-        The total loss L* of the best safe strategy, if known, for the "theory" rate; else its worst case, the horizon.
+        The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
+        case, the horizon.
+    estimator
+        What mirror descent is fed: "paper", the loss estimate, or "weighted", the same times the weight 1 - gamma that
+        the proposal had in the draw. The bandit complexity of the second is free of the margin
+        (docs/theory/weighted-estimator.md).
 
     Notes
     -----
@@ -114,6 +132,28 @@ class SOLB(MirrorDescent):
 
     kind: ClassVar[str] = "hard"
 
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        preset: str = "paper",
+        learning_rate: float | str = "theory",
+        confidence: str = "paper",
+        benchmark_loss: float | None = None,
+        estimator: str = "paper",
+    ) -> None:
+        self._weighs = choice("estimator", estimator, ("paper", "weighted")) == "weighted"
+        super().__init__(
+            problem,
+            seed,
+            preset=preset,
+            learning_rate=learning_rate,
+            confidence=confidence,
+            benchmark_loss=benchmark_loss,
+            estimator=estimator,
+        )
+
     def _start(self) -> State:
         safe, thresholds = self.problem.safe, self.problem.thresholds
         if safe is None:
@@ -128,6 +168,7 @@ class SOLB(MirrorDescent):
             safe_strategy=safe.strategy.copy(),
             safe_costs=safe.costs.copy(),
             thresholds=thresholds.copy(),
+            weighted=float(self._weighs),
         )
         mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)  # line 4
         return state

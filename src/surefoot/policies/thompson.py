@@ -84,7 +84,7 @@ class ThompsonSampling(Policy):
     ...     decision = policy.ask()
     ...     policy.tell(decision, loss=[0.9, 0.1][decision.arm])
     >>> policy.ask()
-    Decision(arm=1, propensity=1.0)
+    Decision(arm=1, propensity=1.0, proposal_weight=1.0)
     """
 
     kind: ClassVar[str] = "none"
