@@ -14,6 +14,7 @@ from numba.extending import overload
 from surefoot.kernels.compile import OPTIONS, compiled_apart, njit
 from surefoot.kernels.dual import EMPTY, Floats
 from surefoot.kernels.learner import draw
+from surefoot.kernels.watch import Watch, look
 
 UPDATES: dict[type, Callable[..., int]] = {}
 RANDOM: set[type] = set()
@@ -48,9 +49,28 @@ def _compiled_step(state: Any, generator: Any, arm: Any, propensity: Any, loss: 
     return by_chance if state.instance_class in RANDOM else taken_in
 
 
+def noticed(state: Any, eye: Watch, arm: int) -> None:
+    """Let whoever watches look at the confidence bounds of a state, if it has any."""
+    known = getattr(state, "known", None)
+    if known is not None:
+        look(eye, known.lower, known.upper, arm)
+
+
+@overload(noticed, jit_options=MERGED)
+def _compiled_noticed(state: Any, eye: Any, arm: Any) -> Any:
+    def look_at(state: Any, eye: Any, arm: Any) -> None:
+        look(eye, state.known.lower, state.known.upper, arm)
+
+    def look_away(state: Any, eye: Any, arm: Any) -> None:
+        pass
+
+    return look_at if "known" in state.fields else look_away
+
+
 def _play(
     state: Any,
     generator: Any,
+    eye: Watch,
     losses: Floats,
     costs: Floats,
     strategies: Floats,
@@ -66,7 +86,9 @@ def _play(
         arm = draw(strategy, generator.random())
         for i in range(observed.size):
             observed[i] = costs[t, i, arm]
-        if step(state, generator, arm, strategy[arm], losses[t, arm], observed) == EMPTY:
+        status = step(state, generator, arm, strategy[arm], losses[t, arm], observed)
+        noticed(state, eye, arm)
+        if status == EMPTY:
             return -(t + 1)
     return len(losses)
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.dual import EMPTY
-from surefoot.kernels.episode import UPDATES, play, play_outside, step
+from surefoot.kernels.episode import UPDATES, noticed, play, play_outside, step
 from surefoot.kernels.learner import draw
+from surefoot.kernels.watch import IDLE, Watch
 from surefoot.problem import (
     RULES,
     Decision,
@@ -52,6 +53,9 @@ class Policy(ABC):
 
     _derived: ClassVar[frozenset[str]] = frozenset()
     """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+
+    _eye: Watch | None = None
+    """Whoever watches the confidence bounds."""
 
     _weighs: bool = False
     """Whether `tell` multiplies a loss by the weight that the proposal had in the draw."""
@@ -123,6 +127,8 @@ class Policy(ABC):
         if self._weighs:
             loss *= weight
         self._learn(arm, propensity, loss, self._checked_costs(costs))
+        if self._eye is not None:
+            noticed(self._state, self._eye, arm)
         self._round += 1
 
     def live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
@@ -149,19 +155,29 @@ class Policy(ABC):
         if type(self._state) in UPDATES:
             self._live_compiled(losses, costs, strategies, safe_weights)
         else:
-            for t in range(len(losses)):
-                strategies[t], safe_weights[t] = self._state.strategy, self.safe_weight
-                arm = draw(self._state.strategy, self._rng.random())
-                received = np.ascontiguousarray(costs[t, :, arm])
-                self._learn(arm, float(strategies[t, arm]), float(losses[t, arm]), received)
+            self._live_in_turn(losses, costs, strategies, safe_weights)
         self._round += len(losses)
 
+    def watched(self, eye: Watch) -> None:
+        """From now on let someone who knows the true costs look at the confidence bounds after every round."""
+        self._eye = eye
+
+    def _live_in_turn(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        for t in range(len(losses)):
+            strategies[t], safe_weights[t] = self._state.strategy, self.safe_weight
+            arm = draw(self._state.strategy, self._rng.random())
+            received = np.ascontiguousarray(costs[t, :, arm])
+            loss = float(losses[t, arm]) * (1.0 - self.safe_weight if self._weighs else 1.0)
+            self._learn(arm, float(strategies[t, arm]), loss, received)
+            if self._eye is not None:
+                noticed(self._state, self._eye, arm)
+
     def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        lived, observed = 0, np.zeros(self._n_heeded)
+        lived, observed, eye = 0, np.zeros(self._n_heeded), self._eye or IDLE
         rounds_of = play if type(self._state).__module__.startswith("surefoot.") else play_outside
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = rounds_of(self._state, self._rng, *rest, observed)
+            rounds = rounds_of(self._state, self._rng, eye, *rest, observed)
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()

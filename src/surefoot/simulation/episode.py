@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from surefoot.analysis.clean import CleanEvent
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
 from surefoot.environments.losses import Adversary, Seen
@@ -49,7 +50,7 @@ class Stopped(Exception):
 class Episode:
     """One policy in one world."""
 
-    def __init__(self, name: str, player: Player, scenario: Scenario, seed: int) -> None:
+    def __init__(self, name: str, player: Player, scenario: Scenario, seed: int, hindsight: Hindsight) -> None:
         self.name, self.player, self.scenario, self.seed = name, player, scenario, seed
         self.ledger = PlayLedger(scenario.problem, scenario.mean_costs)
         self.table = SCHEMA.empty_table()
@@ -64,6 +65,9 @@ class Episode:
                 f"policies[{name!r}] must be made for the problem it is given, got one for another problem"
             )
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
+        self._clean = CleanEvent(scenario.problem, hindsight)
+        if isinstance(player, Policy) and hasattr(player, "lower_costs"):
+            player.watched(self._clean.eye)
 
     def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
         """Live through some rounds."""
@@ -152,6 +156,7 @@ class Episode:
             **self.ledger.entry(world),
             "safe_weight": self._weight(),
             "empty_rounds": getattr(player, "empty_rounds", None),
+            **self._clean.entry(world.benchmark),
             "strategy": np.asarray(player.strategy).tolist(),
             "proposal": None if proposal is None else np.asarray(proposal).tolist(),
             "lower_costs": None if lower is None else np.ravel(lower).tolist(),
@@ -167,7 +172,9 @@ def live_through(
         alone = [{name: factory} for name, factory in factories.items()]
         return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]
     problem, own_seed = scenario.problem, policy_seed(seed)
-    episodes = [Episode(name, factory(problem, own_seed), scenario, seed) for name, factory in factories.items()]
+    episodes = [
+        Episode(name, factory(problem, own_seed), scenario, seed, hindsight) for name, factory in factories.items()
+    ]
     world, ledger, lived = World(scenario, seed), WorldLedger(problem, hindsight), 0
     for losses, costs in world.blocks(checkpoints[-1]):
         inside = [c - lived for c in checkpoints if lived < c <= lived + len(losses)]

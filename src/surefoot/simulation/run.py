@@ -34,6 +34,8 @@ SCHEMA = pa.schema({
     "safe_weight": pa.float64(),
     "rounds_until_loose": pa.int64(),
     "empty_rounds": pa.int64(),
+    "clean": pa.bool_(),
+    "benchmark_kept": pa.bool_(),
     "bandit_complexity": pa.float64(),
     "safety_complexity": pa.float64(),
     "allocation": FLOATS,
@@ -64,8 +66,11 @@ class Run:
         ``safety_regret``, ``learning_regret``, ``violation`` (V_T) and ``violations`` (one per constraint),
         ``rounds_in_violation``, ``worst_margin``, ``rounds_until_loose`` (rounds before the first with a safe weight
         below 0.1), ``bandit_complexity`` (loss of the best safe strategy), ``safety_complexity``; the ``benchmark``
-        itself and the ``allocation`` since the checkpoint before; after that round: ``safe_weight``, ``strategy``,
-        ``proposal``, ``empty_rounds`` and, with three arms, ``lower_costs`` row by row.
+        itself and the ``allocation`` since the checkpoint before; ``clean``, whether every true cost was within the
+        policy's confidence bounds in every round (the event E(delta) of Lemma 1), ``empty_rounds``, after how many
+        rounds the truncated safe set was empty, and ``benchmark_kept``, whether the benchmark, moved to the truncated
+        simplex, was in every truncated safe set (Lemma 2), each null for a policy without such bounds; after that
+        round: ``safe_weight``, ``strategy``, ``proposal`` and, with three arms, ``lower_costs`` row by row.
     provenance
         The whole configuration, versions, platform and times.
 

@@ -1,0 +1,38 @@
+"""The clean event, seen from outside: whether a policy's confidence bounds hold, and the benchmark is within reach."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefoot.analysis.hindsight import Hindsight
+from surefoot.analysis.optimum import Benchmark
+from surefoot.kernels.watch import watch
+from surefoot.problem import Floats, Problem
+
+
+class CleanEvent:
+    """An eye on one policy, and what it has seen so far."""
+
+    def __init__(self, problem: Problem, hindsight: Hindsight) -> None:
+        self._vertices = hindsight.vertices
+        listed = np.zeros((0, problem.n_arms)) if self._vertices is None else self._vertices
+        self.eye = watch(hindsight.mean_costs, problem.limits, truncated(listed, problem))
+
+    def entry(self, benchmark: Benchmark) -> dict[str, bool | None]:
+        """Whether E(delta) held, and whether the benchmark's truncation was in every safe set; None if not known."""
+        rounds, missed, _, above = map(int, self.eye.seen)
+        if rounds == 0:  # a policy without bounds, or a problem without thresholds
+            return {"clean": None, "benchmark_kept": None}
+        if above == 0:
+            kept: bool | None = True
+        elif self._vertices is None:  # too many to be watched one by one
+            kept = None
+        else:
+            which = (self._vertices == benchmark.strategy).all(axis=1)
+            kept = not bool(self.eye.left[which].any())
+        return {"clean": missed == 0, "benchmark_kept": kept}
+
+
+def truncated(strategies: Floats, problem: Problem) -> Floats:
+    """Move strategies to the truncated simplex: (1 - K/T) x + 1/T."""
+    return (1.0 - problem.n_arms * problem.floor) * strategies + problem.floor

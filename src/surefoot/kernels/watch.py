@@ -1,0 +1,74 @@
+"""An eye on the confidence bounds of a policy, for those who know the true costs: whether the clean event holds.
+
+Bounds change for the played arm alone, so a round looks at one column. While no lower bound is above the true cost, a
+truncated safe strategy u = (1 - K/T) x + 1/T costs at most alpha_i + K/T at the lower bounds, and so is in the
+truncated safe set; only in other rounds each of the comparators is looked at.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled
+from surefoot.kernels.dual import Floats, Integers
+
+ROUNDING = 1e-12
+
+
+class Watch(NamedTuple):
+    """The truth, and what was seen."""
+
+    costs: Floats  # (m, K) true means
+    limits: Floats  # (m,) alpha_i + K / T
+    comparators: Floats  # (n, K) truncated strategies, of which the benchmark will be one
+    above: Integers  # (m, K) 1 where the lower bound is above the true cost now
+    left: Integers  # (n,) 1 for a comparator that was ever outside the safe set
+    seen: Integers  # (4,) rounds; rounds after which a bound of the arm did not hold; places above; rounds with any
+
+
+def watch(costs: Floats, limits: Floats, comparators: Floats) -> Watch:
+    """An eye that has seen nothing yet."""
+    costs, limits = np.array(costs, order="C"), np.array(limits)
+    return Watch(costs, limits, comparators, np.zeros(costs.shape, np.int64), np.zeros(len(comparators), np.int64),
+                 np.zeros(4, np.int64))  # fmt: skip
+
+
+IDLE = watch(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0)))
+"""For policies that nobody watches."""
+
+
+@compiled
+def look(eye: Watch, lower: Floats, upper: Floats, arm: int) -> None:
+    """Look at the bounds after feedback on an arm."""
+    n_constraints = lower.shape[0]
+    if n_constraints == 0 or n_constraints != eye.costs.shape[0]:
+        return
+    eye.seen[0] += 1
+    missed = 0
+    for i in range(n_constraints):
+        cost = eye.costs[i, arm]
+        above = 1 if lower[i, arm] > cost else 0
+        if above != eye.above[i, arm]:
+            eye.seen[2] += above - eye.above[i, arm]
+            eye.above[i, arm] = above
+        if above == 1 or upper[i, arm] < cost:
+            missed = 1
+    if missed == 1:
+        eye.seen[1] += 1
+    if eye.seen[2] > 0:
+        eye.seen[3] += 1
+        for n in range(eye.left.size):
+            if eye.left[n] == 0:
+                eye.left[n] = 0 if inside(lower, eye.limits, eye.comparators[n]) else 1
+
+
+@compiled
+def inside(lower: Floats, limits: Floats, strategy: Floats) -> bool:
+    """Tell whether a strategy above the floor is in the truncated safe set."""
+    for i in range(limits.size):
+        cost = 0.0
+        for a in range(strategy.size):
+            cost += lower[i, a] * strategy[a]
+        if cost > limits[i] + ROUNDING:
+            return False
+    return True
