@@ -54,6 +54,9 @@ class Policy(ABC):
     _derived: ClassVar[frozenset[str]] = frozenset()
     """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
 
+    _in_turn: ClassVar[bool] = False
+    """Whether `live` goes through `_learn` round by round although there is compiled code: for those who change it."""
+
     _eye: Watch | None = None
     """Whoever watches the confidence bounds."""
 
@@ -152,7 +155,7 @@ class Policy(ABC):
                 raise ValueError(f"{name} must be an array of shape {shape}, got one of shape {array.shape}")
         if self._round + n > self.problem.horizon:
             self._refuse("live")
-        if type(self._state) in UPDATES:
+        if type(self._state) in UPDATES and not self._in_turn:
             self._live_compiled(losses, costs, strategies, safe_weights)
         else:
             self._live_in_turn(losses, costs, strategies, safe_weights)

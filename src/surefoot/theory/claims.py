@@ -1,0 +1,156 @@
+"""Claims: sentences of the paper, and how a simulation holds, refutes or leaves them open.
+
+A claim is tried on the policy as it is, and on mutations of it that are wrong in one way each. Only if every mutation is
+refuted does a claim that survives count as held: else the trial has no teeth, and nothing is decided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.stats import binom
+
+from surefoot.analysis.statistics import mean_interval, share_interval
+
+Verdict = Literal["held", "refuted", "not decided"]
+
+LEVEL = 1e-3
+"""The chance with which a true claim is refuted, in every trial."""
+
+
+class Finding(NamedTuple):
+    """What a trial has come to."""
+
+    verdict: Verdict
+    figures: str
+
+
+class Outcome(NamedTuple):
+    """Of one run: the smallest slack of what must hold in it, and whether the clean event did."""
+
+    slack: float
+    clean: bool = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and its trial.
+
+    Attributes
+    ----------
+    name, sentence
+        Where it stands in the paper, and what it says, in plain words.
+    family
+        The scenarios on which it is tried.
+    pathwise
+        The form that holds on every path (of the clean event), or "" if there is none.
+    test
+        The statistical test: what is counted or fitted, and when the claim is refuted.
+    trial
+        Called with the policy classes' mutation (None for the policy as it is) and the number of runs.
+    runs
+        How many for a quick trial, and for a full one.
+    mutations
+        What must be refuted, by the words for it.
+    """
+
+    name: str
+    sentence: str
+    family: str
+    pathwise: str
+    test: str
+    trial: Callable[[Any, int], Finding]
+    runs: tuple[int, int]
+    mutations: Mapping[str, Any] = field(default_factory=dict)
+
+
+def most_failures(runs: int, probability: float) -> int:
+    """The largest number of failures that leaves "fails with at most this probability" standing, at `LEVEL`.
+
+    Examples
+    --------
+    >>> [most_failures(n, 0.05) for n in (60, 100, 200, 500)]
+    [9, 13, 21, 41]
+    """
+    return int(binom.isf(LEVEL, runs, probability))
+
+
+def power(runs: int, probability: float) -> float:
+    """The chance of refuting the claim if failures are twice as likely as it says.
+
+    Examples
+    --------
+    >>> f"{power(500, 0.05):.2f}"
+    '0.89'
+    """
+    return float(binom.sf(most_failures(runs, probability), runs, min(1.0, 2.0 * probability)))
+
+
+def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
+    """Refute "fails with at most this probability"; on the clean event a single failure is enough.
+
+    Held once the exact upper 95 % limit of the share of failures is below that probability.
+    """
+    runs, failures = len(outcomes), sum(outcome.slack < 0.0 for outcome in outcomes)
+    clean = [outcome.slack for outcome in outcomes if outcome.clean]
+    broken = sum(slack < 0.0 for slack in clean)
+    figures = f"{failures} of {runs} runs fail (allowed: {probability:.2g}, refuted from {most_failures(runs, probability) + 1})"
+    if broken:
+        return Finding("refuted", f"{figures}; {broken} of {len(clean)} clean ones, by up to {-min(clean):.2g}")
+    if failures > most_failures(runs, probability):
+        return Finding("refuted", figures)
+    limit = share_interval(failures, runs, 0.9).high  # one-sided 95 %
+    figures += f"; least slack on the clean event {min(clean, default=math.nan):.2g}"
+    return Finding("held" if limit <= probability and clean else "not decided", figures)
+
+
+def always(outcomes: Sequence[Outcome]) -> Finding:
+    """Refute a statement about every clean path by a single failure."""
+    clean = [outcome.slack for outcome in outcomes if outcome.clean]
+    broken = sum(slack < 0.0 for slack in clean)
+    if broken:
+        return Finding("refuted", f"{broken} of {len(clean)} clean runs fail, by up to {-min(clean):.2g}")
+    figures = f"0 of {len(clean)} clean runs fail; least slack {min(clean, default=math.nan):.2g}"
+    return Finding("held" if clean else "not decided", figures)
+
+
+def slope_within(places: Sequence[float], values: Any, low: float, high: float, what: str) -> Finding:
+    """Fit log value = slope log place to each run (a row of values); is the mean slope between low and high?
+
+    By Student's interval at level 1 - `LEVEL` over the runs: held if inside, refuted if outside, else not decided.
+    """
+    table = np.asarray(values, np.float64)
+    if not (table > 0.0).all():
+        return Finding("refuted", f"{what} is not positive: {table.min():.3g}")
+    logs = np.log(np.asarray(places, np.float64))
+    centred = logs - logs.mean()
+    slopes = np.log(table) @ centred / (centred @ centred)
+    found = mean_interval(slopes, 1.0 - LEVEL)
+    figures = (
+        f"slope of {what} {found.value:.3f}, interval [{found.low:.3f}, {found.high:.3f}], wanted [{low:g}, {high:g}]"
+    )
+    if low <= found.low and found.high <= high:
+        return Finding("held", figures)
+    return Finding("refuted" if found.high < low or found.low > high else "not decided", figures)
+
+
+def at_most(values: Any, what: str) -> Finding:
+    """Refute "the mean is at most 0", by Student's interval at level `LEVEL` over the runs."""
+    found = mean_interval(values, 1.0 - 2.0 * LEVEL)
+    figures = f"mean of {what} {found.value:.4g}, interval [{found.low:.4g}, {found.high:.4g}]"
+    if found.low > 0.0:
+        return Finding("refuted", figures)
+    return Finding("held" if found.high <= 0.0 else "not decided", figures)
+
+
+def both(*findings: Finding) -> Finding:
+    """All of several: refuted if one is, held if all are."""
+    figures = "; ".join(finding.figures for finding in findings)
+    for verdict in ("refuted", "not decided"):
+        if any(finding.verdict == verdict for finding in findings):
+            return Finding(verdict, figures)  # type: ignore[arg-type]
+    return Finding("held", figures)

@@ -1,0 +1,112 @@
+"""Policies that are wrong in one way each: a check that does not catch them checks nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from surefoot.kernels.costs import Costs
+from surefoot.kernels.safety import mix, weight_needed
+from surefoot.policies.colb import COLB
+from surefoot.policies.mirror import MirrorDescent
+from surefoot.policies.solb import SOLB
+from surefoot.problem import Floats
+
+
+class NarrowRadius(MirrorDescent):
+    """The confidence radius times 0.1."""
+
+    def _new_costs(self) -> Costs:
+        known = super()._new_costs()
+        return known._replace(scale=0.01 * known.scale)
+
+
+class Unprojected(MirrorDescent):
+    """The safe set is the whole truncated simplex."""
+
+    @property
+    def _limits(self) -> Floats:
+        return np.full(self.problem.n_constraints, 2.0)
+
+
+class Altered(MirrorDescent):
+    """Something goes wrong between the feedback and the next strategy."""
+
+    _in_turn = True
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity, loss, costs)
+        self._alter()
+
+    def _alter(self) -> None:
+        """Do it."""
+
+
+class Stuck(Altered):
+    """The proposal never moves, though the learning rates say it could."""
+
+    def _alter(self) -> None:
+        learner = self._state.learner
+        learner.proposal[:] = 1.0 / learner.proposal.size
+        if isinstance(self, SOLB):
+            remix(self, self.safe_weight)
+
+
+class FedTwice(Altered):
+    """Every loss estimate counts double."""
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity / 2.0, loss, costs)
+
+
+class DividedByProposal(Altered):
+    """Losses are divided by the probability in the proposal, not in the mixture that was played."""
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, float(self._state.learner.proposal[arm]), loss, costs)
+
+
+class Unmixed(Altered):
+    """The weight of the safe strategy is 0."""
+
+    def _alter(self) -> None:
+        remix(self, 0.0)
+
+
+class MixedByLower(Altered):
+    """The weight is what the lower bounds ask for."""
+
+    def _alter(self) -> None:
+        state = self._state
+        remix(self, weight_needed(state.learner.proposal, state.known.lower, state.thresholds, state.safe_costs))
+
+
+class LiteralMaximum(Altered):
+    """The weight as printed: the maximum over all constraints, also those that are met."""
+
+    def _alter(self) -> None:
+        state = self._state
+        costs = np.minimum(1.0, state.known.upper @ state.learner.proposal)
+        over = costs > state.thresholds
+        apart = costs - state.safe_costs
+        ratios = (costs - state.thresholds) / np.where(apart == 0.0, np.nan, apart)
+        remix(self, float(np.nanmax(ratios)) if over.any() else 0.0)
+
+
+def remix(policy: Any, weight: float) -> None:
+    """Play another mixture."""
+    state = policy._state
+    state.safe_weight[0] = weight
+    mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)
+
+
+def mutant(policy: type[COLB] | type[SOLB], *wrongs: type[MirrorDescent]) -> Any:
+    """The class of a policy that is wrong in these ways.
+
+    Examples
+    --------
+    >>> mutant(SOLB, Unmixed).__name__
+    'UnmixedSOLB'
+    """
+    return type("".join(wrong.__name__ for wrong in wrongs) + policy.__name__, (*wrongs, policy), {})
