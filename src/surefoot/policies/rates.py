@@ -1,11 +1,28 @@
 """Learning rates."""
 
 import math
+from typing import Protocol
 
 from surefoot.problem import Problem, shown
 
 
-def learning_rate_cap(horizon: int, delta: float) -> float:
+class Sizes(Protocol):
+    """What a rate depends on; every `Problem` has it."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms (K)."""
+
+    @property
+    def horizon(self) -> float:
+        """Number of rounds (T)."""
+
+    @property
+    def delta(self) -> float:
+        """Probability of failure."""
+
+
+def learning_rate_cap(horizon: float, delta: float) -> float:
     """The largest rate the theorems allow: 1 / (40 H ln T ln(H / delta)), H = ln(ceil(ln T) ceil(3 ln T) / delta).
 
     Examples
@@ -18,7 +35,7 @@ def learning_rate_cap(horizon: int, delta: float) -> float:
     return 1.0 / (40.0 * peeling * log * (math.log(peeling) - math.log(delta)))
 
 
-def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0) -> float:
+def theory_rate(problem: Sizes, benchmark_loss: float, margin: float = 1.0) -> float:
     """The rate of Theorem 2 (margin 1) and Theorem 4 (margin rho): the cap, or sqrt(K / (L* ln(1 / delta))) if less."""
     cap = margin * learning_rate_cap(problem.horizon, problem.delta)
     budget = benchmark_loss * -math.log(problem.delta)
