@@ -44,8 +44,8 @@ EXACT = 2.0**53
 def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -> float:
     """The horizon from which on a bound says something, losses and gap per round being the same.
 
-    Found by doubling and bisection: the bound says something there, and not a round earlier. From 2^53 on the horizon
-    is exact to 15 digits, beyond `LONGEST` it is infinite. The learning rate is that of the theorem at every horizon.
+    Found by doubling and bisection: the bound says something there, and not a round earlier (from 2^53 on, not a float
+    earlier). Beyond `LONGEST` it is infinite. The learning rate is that of the theorem at every horizon.
 
     Parameters
     ----------
@@ -71,8 +71,12 @@ def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -
             return math.inf
     if not silent:
         return spoken
-    while spoken - silent > max(1.0, 1e-15 * spoken):
-        middle = silent + (spoken - silent) / 2.0
-        middle = math.floor(middle) if middle < EXACT else middle
+    while silent < (middle := halfway(silent, spoken)) < spoken:
         silent, spoken = (silent, middle) if speaks(middle) else (middle, spoken)
-    return float(spoken)
+    return spoken
+
+
+def halfway(low: float, high: float) -> float:
+    """The middle, as a whole number where floats can tell these apart."""
+    middle = low + (high - low) / 2.0
+    return float(math.floor(middle)) if middle < EXACT else middle

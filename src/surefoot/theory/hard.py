@@ -34,8 +34,8 @@ def lemma_3(instance: Instance, *, heavy_rounds: float | None = None) -> Bound:
     "light rounds", with a safe weight of at most 1/2: the root of the sum of its squares, at most
     (K / rho) sqrt(768 L + 1024 L^2 + 2) with L = ln(T K m / delta), times the safety complexity.
     "heavy rounds": in each the drawn arm has a radius of at least rho^2 / 8 with probability rho^2 / 24 or more, and
-    that can happen K (1 + 256 L / rho^4) times. The paper compares the expected with the actual number; that it may
-    costs another delta.
+    that can happen K (1 + 256 L / rho^4) times. The paper takes the expected for the actual number; to go from one to
+    the other costs a factor of e / (e - 1) and another delta.
 
     References
     ----------
@@ -217,19 +217,18 @@ def weighted(instance: Instance, *, total_loss: float | None = None, heavy_round
     >>> f"{weighted(instance).total:.3g}"
     '4.57e+06'
     """
-    log, iota = math.log(instance.horizon), halving_log(instance)
-    union = halving_log(instance, log_vertices(instance))
+    iota, union_log = halving_log(instance), comparators_log(instance)
     rate = instance.learning_rate or weighted_rate(instance)
     fixed = {
         "moving": moving(instance) / rate,
         "variance": 8.75 * rate * iota,
-        "estimation": 45 * rate * union * log * (instance.benchmark_loss + instance.n_arms),
+        "estimation": 45 * rate * union_log * (instance.benchmark_loss + instance.n_arms),
         "sampling": 2 * iota,
         "truncation": float(instance.n_arms),
     }
     descent = Descent(fixed, slope=6.25 * rate, root=3 * math.sqrt(iota))
     safety = lemma_3_sharp(instance, heavy_rounds=heavy_rounds)
-    capped = rate <= 1 / (40 * union * log)
+    capped = rate <= 1 / (40 * union_log)
     conditions = (enough_rounds(instance), ("learning_rate <= 1 / (40 iota' ln T)", capped))
     return joint_bound(instance, "Weighted: SOLB regret", descent, safety, total_loss, 5, conditions)
 
@@ -238,6 +237,11 @@ def log_vertices(instance: Instance) -> float:
     """The logarithm of C(K + m, m + 1), the most vertices that a safe set can have."""
     n_arms, n_constraints = instance.n_arms, instance.n_constraints
     return math.lgamma(n_arms + n_constraints + 1) - math.lgamma(n_constraints + 2) - math.lgamma(n_arms)
+
+
+def comparators_log(instance: Instance) -> float:
+    """The product iota' ln T, iota' being `halving_log` for all vertices at once."""
+    return halving_log(instance, log_vertices(instance)) * math.log(instance.horizon)
 
 
 def weighted_rate(instance: Instance) -> float:
@@ -249,7 +253,7 @@ def weighted_rate(instance: Instance) -> float:
     >>> f"{weighted_rate(instance):.2g}"
     '0.00032'
     """
-    union_log = halving_log(instance, log_vertices(instance)) * math.log(instance.horizon)
+    union_log = comparators_log(instance)
     per_rate = (6.25 + 45 * union_log) * (instance.benchmark_loss + instance.n_arms)
     return min(1 / (40 * union_log), math.sqrt(moving(instance) / per_rate))
 
