@@ -131,10 +131,12 @@ def lemma_4(instance: Instance, *, total_loss: float | None = None) -> Bound:
     total_loss
         Total expected loss of what was played (the column `loss` of a run), if measured; else the horizon.
 
-    Notes ----- As Theorem 2, with eta / rho before the losses and rho before what is gained by increasing rates,
-    but the proof has a gap. It multiplies the inequality of each round by the weight of the proposal in that round;
-    as these weights change, the divergences no longer cancel, and what remains is not accounted for. `weighted` has
-    no such gap.
+    Notes
+    -----
+    As Theorem 2, with eta / rho before the losses and rho before what is gained by increasing rates, but the proof
+    has a gap. It multiplies the inequality of each round by the weight of the proposal in that round; as these
+    weights change, the divergences no longer cancel, and what remains is not accounted for. `weighted` has no such
+    gap.
 
     References
     ----------
@@ -200,12 +202,14 @@ def weighted(instance: Instance, *, total_loss: float | None = None, heavy_round
     total_loss, heavy_rounds
         As for `theorem_4`.
 
-    Notes ----- Mirror descent on (1 - gamma) times the estimates proves the weighted regret itself, so that nothing
-    has to cancel across rounds, and since (1 - gamma) x~ <= x it meets losses of at most 1. Hence no margin in its
-    terms: C1 / eta + (5/2) eta times the losses met + 45 eta iota' ln T (L* + K) + 3 sqrt(V iota) + 2 iota + K, if
-    eta is at most 1 / (40 iota' ln T). The losses met are at most 2.5 V + 3.5 iota. iota is `halving_log`, iota'
-    the same for all vertices of the safe set at once, of which there are at most C(K + m, m + 1): the bound holds
-    against adaptive adversaries. To this comes `lemma_3_sharp`.
+    Notes
+    -----
+    Mirror descent on (1 - gamma) times the estimates proves the weighted regret itself, so that nothing has to
+    cancel across rounds, and since (1 - gamma) x~ <= x it meets losses of at most 1. Hence no margin in its terms:
+    C1 / eta + (5/2) eta times the losses met + 45 eta iota' ln T (L* + K) + 3 sqrt(V iota) + 2 iota + K, if eta is
+    at most 1 / (40 iota' ln T). The losses met are at most 2.5 V + 3.5 iota. iota is `halving_log`, iota' the same
+    for all vertices of the safe set at once, of which there are at most C(K + m, m + 1): the bound holds against
+    adaptive adversaries. To this comes `lemma_3_sharp`.
 
     References
     ----------
@@ -221,12 +225,12 @@ def weighted(instance: Instance, *, total_loss: float | None = None, heavy_round
     rate = instance.learning_rate or weighted_rate(instance)
     fixed = {
         "moving": moving(instance) / rate,
-        "variance": 8.75 * rate * iota,
+        "variance": 2.5 * rate * 3.5 * iota,
         "estimation": 45 * rate * union_log * (instance.benchmark_loss + instance.n_arms),
         "sampling": 2 * iota,
         "truncation": float(instance.n_arms),
     }
-    descent = Descent(fixed, slope=6.25 * rate, root=3 * math.sqrt(iota))
+    descent = Descent(fixed, slope=2.5 * rate * 2.5, root=3 * math.sqrt(iota))
     safety = lemma_3_sharp(instance, heavy_rounds=heavy_rounds)
     capped = rate <= 1 / (40 * union_log)
     conditions = (enough_rounds(instance), ("learning_rate <= 1 / (40 iota' ln T)", capped))

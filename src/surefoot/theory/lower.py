@@ -14,9 +14,11 @@ def theorem_5(instance: Instance) -> Bound:
     the gap, are the parameters of the scenario `lower-bound-v1`: its mean losses and gap are half of these, which
     is within the small-loss ball of the `corollary`.
 
-    Notes ----- Corrected against the paper: 96 for 48; K >= 3, which the construction needs; delta <= 0.39; Delta
-    not below the difference of the good arms; rho at least epsilon = 1 / (6 sqrt(T)). The lower limits of omega and
-    T are needed only to find a fixed sequence of losses in the ball; the bound on nu_2 and nu_3 holds without.
+    Notes
+    -----
+    Corrected against the paper: 96 for 48; K >= 3, which the construction needs; delta <= 0.39; Delta not below the
+    difference of the good arms; rho at least epsilon = 1 / (6 sqrt(T)). The lower limits of omega and T are needed
+    only to find a fixed sequence of losses in the ball; the bound on nu_2 and nu_3 holds without.
 
     The proof takes expectations under nu_4 for those under nu_2 and nu_3, and bits for nats. Done with care the
     1/16 survives: nu_4 differs from nu_2 in one arm and from nu_3 in the other, so their total variations sum to at
