@@ -46,7 +46,7 @@ class Slowly:
         self.cost = mp.log(self.T * self.K * self.m / self.delta)
         self.iota = mp.log(2 * mp.ceil(mp.log(self.T, 2)) / self.delta)
         self.S = self.gap * mp.sqrt(self.T)
-        self.C1 = self.K * mp.log(self.T / self.K) + self.K * (self.lnT + 1) / (5 * self.lnT) + self.K / (5 * self.lnT)
+        self.C1 = self.K * (mp.log(self.T / self.K) + (self.lnT + 1) / (5 * self.lnT) + 1 / (5 * self.lnT))
 
     def rate(self, rho: mp.mpf) -> mp.mpf:
         if self.given is not None:
@@ -391,7 +391,8 @@ def test_conditions_fail_where_they_should() -> None:
         "learning_rate <= 1 / (40 H ln T ln(H / delta))"
     ]
     for bound in (bounds.lemma_4, bounds.theorem_4):
-        assert unmet(bound(replace(BASE, learning_rate=cap))) == ["learning_rate <= margin / (40 H ln T ln(H / delta))"]
+        told = bound(replace(BASE, learning_rate=cap))
+        assert unmet(told) == ["learning_rate <= margin / (40 H ln T ln(H / delta))"]
     assert unmet(bounds.weighted(replace(BASE, learning_rate=cap))) == []
     assert unmet(bounds.weighted(replace(BASE, learning_rate=0.1))) == ["learning_rate <= 1 / (40 iota' ln T)"]
     assert bounds.theorem_2(replace(BASE, learning_rate=0.1)).total == math.inf

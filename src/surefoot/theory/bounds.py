@@ -44,7 +44,7 @@ EXACT = 2.0**53
 def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -> float:
     """The horizon from which on a bound says something, losses and gap per round being the same.
 
-    Found by doubling and bisection: the bound says something there, and not a round earlier (from 2^53 on, not a float
+    Found by doubling and bisection: the bound says something there, and not a round earlier (from 2^53 on: a float
     earlier). Beyond `LONGEST` it is infinite. The learning rate is that of the theorem at every horizon.
 
     Parameters
