@@ -142,6 +142,14 @@ RULES: Mapping[str, Interval] = {
     "checkpoints": Interval(1, 1e15, whole=True),
     "number of checkpoints": Interval(1, 1e4, whole=True),
     "workers": Interval(1, 4096, whole=True),
+    # bounds
+    "n_constraints": Interval(0, whole=True),
+    "instance.margin": Interval(1e-12, 1),  # of any problem, not just of a scenario
+    "threshold": SHARE,
+    "observations": Interval(0),
+    "sum_of_radii": Interval(0),
+    "total_loss": Interval(0),
+    "heavy_rounds": Interval(0),
     # the offline optimum
     "total_losses": Interval(-1e15, 1e15),
     "mean_costs": SHARE,

@@ -13,7 +13,7 @@ import pytest
 import surefoot as sf
 from surefoot.kernels.costs import observe, unknown_costs
 from surefoot.kernels.safety import weight_needed
-from surefoot.policies.rates import Motionless, peeled_log, shortest_moving, weighted_rate_cap
+from surefoot.policies.rates import Motionless, comparators_log, shortest_moving, weighted_rate
 from tests.policies.constants import shrink_allowance, shrink_radius
 
 PROBLEM = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.2]))
@@ -157,10 +157,10 @@ def test_the_cap_of_weighted_estimates_knows_no_margin() -> None:
     for cost in (0.1, 0.45):
         problem = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [cost]))
         rates.append(sf.SOLB(problem, estimator="weighted").learning_rates[0])
-    assert rates[0] == rates[1] == weighted_rate_cap(4, 1, 4000, 0.05)
     iota = math.log((13 + 2) * math.comb(5, 2) / 0.05)  # 2^13 is the first power of 2 from 8000 on
-    assert peeled_log(4000, 0.05, 10) == pytest.approx(iota)
-    assert rates[0] == pytest.approx(1 / (40 * math.log(4000) * iota))
+    assert comparators_log(PROBLEM) == pytest.approx(iota * math.log(4000))
+    assert rates[0] == rates[1] == weighted_rate(PROBLEM, 4000)
+    assert weighted_rate(PROBLEM, 0) == pytest.approx(1 / (40 * math.log(4000) * iota))
 
 
 def test_rates_that_move_nothing_are_said_so() -> None:

@@ -114,3 +114,26 @@ def policies() -> None:
     from surefoot.cli.lists import print_policies
 
     print_policies()
+
+
+@app.command()
+def bounds(
+    arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
+    constraints: Annotated[int, typer.Option(help="Number of constraints (m).")] = 1,
+    horizon: Annotated[int, typer.Option(help="Number of rounds (T).")] = 100_000,
+    delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
+    margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
+    omega: Annotated[float, typer.Option(min=0, max=1, help="Loss per round of the best safe strategy.")] = 0.1,
+    benchmark_loss: Annotated[
+        float | None, typer.Option(help="Its total loss (L*), in place of omega.", show_default=False)
+    ] = None,
+    gap: Annotated[
+        float, typer.Option(help="Root mean square of what the safe strategy loses more per round (Delta).")
+    ] = 0.2,
+    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+) -> None:
+    """Say what the theorems promise, constants included, and from which horizon on that is more than nothing."""
+    from surefoot.cli.bounds import print_bounds
+
+    total = omega * horizon if benchmark_loss is None else benchmark_loss
+    print_bounds(arms, constraints, horizon, delta, margin, total, gap, threshold)

@@ -3,11 +3,41 @@
 import math
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from surefoot.problem import Problem, shown
 
 FASTEST = 0.5
 """The most a practical rate may be, and where the doubling trick starts."""
+
+
+class Sizes(Protocol):
+    """What a rate depends on; every `Problem` has it."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms (K)."""
+
+    @property
+    def n_constraints(self) -> int:
+        """Number of constraints (m)."""
+
+    @property
+    def horizon(self) -> float:
+        """Number of rounds (T)."""
+
+    @property
+    def delta(self) -> float:
+        """Probability of failure."""
+
+
+class Sized(NamedTuple):
+    """Sizes alone, with a horizon that may be longer than any problem's."""
+
+    n_arms: int
+    n_constraints: int
+    horizon: float
+    delta: float
 
 
 class Motionless(UserWarning):
@@ -27,26 +57,30 @@ def learning_rate_cap(horizon: float, delta: float) -> float:
     return 1.0 / (40.0 * peeling * log * (math.log(peeling) - math.log(delta)))
 
 
-def peeled_log(horizon: float, delta: float, n_comparators: int = 1) -> float:
-    """ln(J n / delta), J = ceil(log2(2 T)) + 2: the price of Freedman's inequality at an unknown variance and range.
+def halving_log(sizes: Sizes, log_union: float = 0.0) -> float:
+    """ln((ceil(log2(2 T)) + 2) / delta): the price of Freedman's inequality at a variance and range not known before.
 
-    For n comparators at once. The inequality is proved in docs/theory/weighted-estimator.md.
+    Let X_t be martingale differences with X_t <= B_t, predictable and in [1, 2 T], whose conditional variances sum
+    to V, at most 4 T^2 log. Since exp(y) <= 1 + y + y^2 for y <= 1, the sum of X_t is at most s V + log / s for all
+    s of the grid 1, 1/2, 1/4, ... that are at most 1 / max B_t, with probability 1 - delta. The best s, min(1 / B,
+    sqrt(log / V)), is on the grid up to a factor of 2:
+
+        sum of X_t <= 3 sqrt(V log) + 2 B log.
+
+    `log_union` is the logarithm of the number of sums for which this is to hold at once.
     """
-    return math.log((math.ceil(math.log2(2 * horizon)) + 2) * n_comparators) - math.log(delta)
+    return math.log(math.ceil(math.log2(2 * sizes.horizon)) + 2) + log_union - math.log(sizes.delta)
 
 
-def weighted_rate_cap(n_arms: int, n_constraints: int, horizon: float, delta: float) -> float:
-    """The largest rate the theorem on weighted estimates allows: 1 / (40 ln T iota), iota by `peeled_log`.
+def log_vertices(sizes: Sizes) -> float:
+    """The logarithm of C(K + m, m + 1), the most vertices that a safe set can have."""
+    n_arms, n_constraints = sizes.n_arms, sizes.n_constraints
+    return math.lgamma(n_arms + n_constraints + 1) - math.lgamma(n_constraints + 2) - math.lgamma(n_arms)
 
-    The comparators are the vertices of the safe set, at most (K + m choose m + 1).
 
-    Examples
-    --------
-    >>> f"{weighted_rate_cap(5, 1, 10_000, 0.05):.2g}"
-    '0.00032'
-    """
-    iota = peeled_log(horizon, delta, math.comb(n_arms + n_constraints, n_constraints + 1))
-    return 1.0 / (40.0 * math.log(horizon) * iota)
+def comparators_log(sizes: Sizes) -> float:
+    """The product iota' ln T, iota' being `halving_log` for all vertices at once."""
+    return halving_log(sizes, log_vertices(sizes)) * math.log(sizes.horizon)
 
 
 def balanced_rate(cap: float, n_arms: int, budget: float) -> float:
@@ -54,24 +88,33 @@ def balanced_rate(cap: float, n_arms: int, budget: float) -> float:
     return min(cap, math.sqrt(n_arms / budget)) if budget > 0.0 else cap
 
 
-def theory_rate(problem: Problem, benchmark_loss: float, margin: float = 1.0, horizon: float | None = None) -> float:
+def theory_rate(sizes: Sizes, benchmark_loss: float, margin: float = 1.0) -> float:
     """The rate of Theorem 2 (margin 1) and Theorem 4 (margin rho): the cap, or sqrt(K / (L* ln(1 / delta))) if less."""
-    cap = margin * learning_rate_cap(horizon or problem.horizon, problem.delta)
-    return balanced_rate(cap, problem.n_arms, benchmark_loss * -math.log(problem.delta))
+    cap = margin * learning_rate_cap(sizes.horizon, sizes.delta)
+    return balanced_rate(cap, sizes.n_arms, benchmark_loss * -math.log(sizes.delta))
 
 
-def weighted_rate(problem: Problem, benchmark_loss: float, horizon: float | None = None) -> float:
-    """The rate for weighted loss estimates: as `theory_rate`, under a cap that knows no margin."""
-    cap = weighted_rate_cap(problem.n_arms, problem.n_constraints, horizon or problem.horizon, problem.delta)
-    return balanced_rate(cap, problem.n_arms, benchmark_loss * -math.log(problem.delta))
+def weighted_rate(sizes: Sizes, benchmark_loss: float) -> float:
+    """The rate for weighted estimates: 1 / (40 iota' ln T), or sqrt(K ln T / ((6.25 + 45 iota' ln T) L*)) if less.
+
+    It knows no margin (docs/theory/weighted-estimator.md).
+
+    Examples
+    --------
+    >>> f"{weighted_rate(Sized(5, 1, 10_000, 0.05), 1_000):.2g}"
+    '0.00032'
+    """
+    union_log = comparators_log(sizes)
+    per_rate = (6.25 + 45.0 * union_log) * benchmark_loss / math.log(sizes.horizon)
+    return balanced_rate(1.0 / (40.0 * union_log), sizes.n_arms, per_rate)
 
 
-def practical_rate(problem: Problem, benchmark_loss: float, horizon: float | None = None) -> float:
+def practical_rate(sizes: Sizes, benchmark_loss: float) -> float:
     """The rate that balances the two terms of the regret without the constants of the proof: sqrt(K ln T / L*).
 
     It is at most 1/2.
     """
-    return balanced_rate(FASTEST, problem.n_arms, benchmark_loss / math.log(horizon or problem.horizon))
+    return balanced_rate(FASTEST, sizes.n_arms, benchmark_loss / math.log(sizes.horizon))
 
 
 def doubling_allowance(learning_rate: float | str, problem: Problem) -> float:
@@ -90,17 +133,16 @@ def resolve_rate(
     if benchmark_loss is not None and benchmark_loss > problem.horizon:
         raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
 
-    def loss(horizon: float) -> float:
-        return horizon if benchmark_loss is None else benchmark_loss  # by default its worst case
-
     def rate_at(horizon: float) -> float:
+        sizes = Sized(problem.n_arms, problem.n_constraints, horizon, problem.delta)
+        loss = horizon if benchmark_loss is None else benchmark_loss  # by default its worst case
         match learning_rate:
             case "theory" if weighted:
-                return weighted_rate(problem, loss(horizon), horizon)
+                return weighted_rate(sizes, loss)
             case "theory":
-                return theory_rate(problem, loss(horizon), margin, horizon)
+                return theory_rate(sizes, loss, margin)
             case "practical":
-                return practical_rate(problem, loss(horizon), horizon)
+                return practical_rate(sizes, loss)
             case "doubling":
                 return FASTEST
             case str():

@@ -1,7 +1,7 @@
 """Claims: sentences of the paper, and how a simulation holds, refutes or leaves them open.
 
-A claim is tried on the policy as it is, and on mutations of it that are wrong in one way each. Only if every mutation is
-refuted does a claim that survives count as held: else the trial has no teeth, and nothing is decided.
+A claim is tried on the policy as it is, and on mutations of it that are wrong in one way each. Only if every mutation
+is refuted does a claim that survives count as held: else the trial has no teeth, and nothing is decided.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def power(runs: int, probability: float) -> float:
     Examples
     --------
     >>> f"{power(500, 0.05):.2f}"
-    '0.89'
+    '0.90'
     """
     return float(binom.sf(most_failures(runs, probability), runs, min(1.0, 2.0 * probability)))
 
@@ -98,10 +98,11 @@ def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
     runs, failures = len(outcomes), sum(outcome.slack < 0.0 for outcome in outcomes)
     clean = [outcome.slack for outcome in outcomes if outcome.clean]
     broken = sum(slack < 0.0 for slack in clean)
-    figures = f"{failures} of {runs} runs fail (allowed: {probability:.2g}, refuted from {most_failures(runs, probability) + 1})"
+    most = most_failures(runs, probability)
+    figures = f"{failures} of {runs} runs fail (probability at most {probability:.2g}: refuted from {most + 1} on)"
     if broken:
         return Finding("refuted", f"{figures}; {broken} of {len(clean)} clean ones, by up to {-min(clean):.2g}")
-    if failures > most_failures(runs, probability):
+    if failures > most:
         return Finding("refuted", figures)
     limit = share_interval(failures, runs, 0.9).high  # one-sided 95 %
     figures += f"; least slack on the clean event {min(clean, default=math.nan):.2g}"
@@ -119,7 +120,7 @@ def always(outcomes: Sequence[Outcome]) -> Finding:
 
 
 def slope_within(places: Sequence[float], values: Any, low: float, high: float, what: str) -> Finding:
-    """Fit log value = slope log place to each run (a row of values); is the mean slope between low and high?
+    """Fit log value = slope log place to each run (a row of values), and tell whether the mean slope is in a range.
 
     By Student's interval at level 1 - `LEVEL` over the runs: held if inside, refuted if outside, else not decided.
     """
@@ -150,7 +151,6 @@ def at_most(values: Any, what: str) -> Finding:
 def both(*findings: Finding) -> Finding:
     """All of several: refuted if one is, held if all are."""
     figures = "; ".join(finding.figures for finding in findings)
-    for verdict in ("refuted", "not decided"):
-        if any(finding.verdict == verdict for finding in findings):
-            return Finding(verdict, figures)  # type: ignore[arg-type]
-    return Finding("held", figures)
+    found = {finding.verdict for finding in findings}
+    verdict: Verdict = "refuted" if "refuted" in found else "not decided" if "not decided" in found else "held"
+    return Finding(verdict, figures)

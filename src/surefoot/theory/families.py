@@ -18,7 +18,7 @@ THRESHOLD = 0.5
 def three_arms(
     horizon: int, losses: Losses, margin: float, costs: Sequence[Sequence[float]], delta: float = 0.05
 ) -> Scenario:
-    """Costs of the first two arms by constraint; the third is the safe strategy, with the margin under each threshold."""
+    """Costs of the first two arms by constraint; the third is safe, with the margin under each threshold."""
     rows = [[*row, THRESHOLD - margin] for row in costs]
     safe = SafeStrategy([0, 0, 1], [THRESHOLD - margin] * len(rows))
     problem = Problem(3, [THRESHOLD] * len(rows), horizon, delta, safe)

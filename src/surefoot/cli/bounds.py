@@ -1,0 +1,93 @@
+"""What the theorems promise, as tables."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from surefoot.cli.studies import refuse
+from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_horizon
+
+LEGEND = (
+    "It says more if its conditions are met and it is better than what is true anyway; losses per round being the "
+    "same, that is so from the last column's horizon on."
+)
+
+GLUE = "\N{NO-BREAK SPACE}"
+
+
+def print_bounds(
+    arms: int,
+    constraints: int,
+    horizon: int,
+    delta: float,
+    margin: float,
+    benchmark_loss: float,
+    gap: float,
+    threshold: float,
+) -> None:
+    """Every bound on one instance, and what it is the sum of."""
+    try:
+        instance = Instance(arms, constraints, horizon, delta, margin, benchmark_loss, gap, threshold)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    bounds = [bound(instance) for bound in BOUNDS]
+    horizons = [nontrivial_horizon(bound, instance) for bound in BOUNDS]
+    console = Console(highlight=False)
+    console.print(
+        f"[bold]{arms} arms, {constraints} constraint{'s' * (constraints != 1)}, {horizon:,} rounds[/]; "
+        f"delta {delta:g}, margin {margin:g}, threshold {threshold:g}; "
+        f"the best safe strategy loses {instance.omega:g} a round, the safe one {gap:g} more"
+    )
+    console.print(overview(bounds, horizons, f"after\n{brief(horizon)}"))
+    console.print(f"{LEGEND}\n", style="italic")
+    console.print("[bold]What each bound is the sum of[/]")
+    console.print(details(bounds, console.width))
+
+
+def overview(bounds: list[Bound], horizons: list[float], when: str) -> Table:
+    """One row per bound."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("\nbound", no_wrap=True)
+    for heading in ("holds\nwith", when, "true\nanyway", "says\nmore?", "from\nhorizon"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for bound, since in zip(bounds, horizons, strict=True):
+        sign = "\N{GREATER-THAN OR EQUAL TO}" if bound.lower else "\N{LESS-THAN OR EQUAL TO}"
+        table.add_row(
+            bound.name,
+            "mean" if bound.probability is None else f"{100 * bound.probability:.3g} %",
+            f"{sign} {brief(bound.total)}",
+            f"{sign} {brief(bound.trivial)}",
+            "[green]yes[/]" if bound.says_something else "[red]no[/]",
+            f"> {brief(LONGEST)}" if math.isinf(since) else brief(since),
+        )
+    return table
+
+
+def details(bounds: list[Bound], width: int) -> Table:
+    """The terms of each bound, the largest first, and the conditions that are not met."""
+    table = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    left = width - max(len(bound.name) for bound in bounds) - 6
+    for bound in bounds:
+        terms = sorted(bound.terms.items(), key=lambda term: -term[1])
+        pieces = [f"{name} {brief(value)}".replace(" ", GLUE) for name, value in terms]  # not to be torn apart
+        lines = [line.replace(GLUE, " ") for line in textwrap.wrap(f"{GLUE}+ ".join(pieces), max(left, 30))]
+        lines += [f"[red]not met:[/] {words}" for words, holds in bound.conditions if not holds]
+        table.add_row(bound.name, "\n".join(lines))
+    return table
+
+
+def brief(value: float) -> str:
+    """A number as a table says it: whole from a thousand on, in powers of ten from a million on."""
+    if not math.isfinite(value):
+        return "infinite"
+    if abs(value) >= 999_999.5:
+        digits, power = f"{value:.1e}".split("e")
+        return f"{digits.removesuffix('.0')}e{int(power)}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""The paper made executable: bounds with their constants."""

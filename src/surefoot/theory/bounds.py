@@ -1,0 +1,82 @@
+"""The bounds of the paper and our own, with their constants: what they say about an instance, and since when.
+
+Each takes an `Instance` and returns a `Bound`. Where a bound depends on what happens in a run, its worst case is
+taken unless a measured value is passed in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from surefoot.theory.hard import corollary, lemma_3, lemma_3_sharp, lemma_4, theorem_4, weighted
+from surefoot.theory.instance import Bound, Instance
+from surefoot.theory.lower import safe_arm_rounds, theorem_5
+from surefoot.theory.soft import radius, theorem_1, theorem_2
+
+__all__ = [
+    "BOUNDS", "Bound", "Instance", "corollary", "lemma_3", "lemma_3_sharp", "lemma_4", "nontrivial_horizon", "radius",
+    "safe_arm_rounds", "theorem_1", "theorem_2", "theorem_4", "theorem_5", "weighted",
+]  # fmt: skip
+
+BOUNDS: tuple[Callable[[Instance], Bound], ...] = (
+    radius,
+    theorem_1,
+    theorem_2,
+    lemma_3,
+    lemma_3_sharp,
+    lemma_4,
+    theorem_4,
+    weighted,
+    corollary,
+    theorem_5,
+    safe_arm_rounds,
+)
+"""All of them, in the order of the paper."""
+
+LONGEST = 1e30
+"""No horizon beyond this is looked at."""
+
+EXACT = 2.0**53
+"""Up to here every whole number is a float."""
+
+
+def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -> float:
+    """The horizon from which on a bound says something, losses and gap per round being the same.
+
+    Found by doubling and bisection: the bound says something there, and not a round earlier (from 2^53 on: a float
+    earlier). Beyond `LONGEST` it is infinite. The learning rate is that of the theorem at every horizon.
+
+    Parameters
+    ----------
+    bound
+        A function of an instance, such as `theorem_2`.
+    instance
+        Its horizon does not matter.
+
+    Examples
+    --------
+    >>> instance = Instance(5, 1, 10_000, 0.05, margin=0.3, benchmark_loss=1_000, gap=0.2, threshold=0.5)
+    >>> nontrivial_horizon(theorem_1, instance)
+    48581.0
+    """
+
+    def speaks(horizon: float) -> bool:
+        return bound(instance.at(horizon)).says_something
+
+    silent, spoken = 0.0, float(max(3, instance.n_arms))
+    while not speaks(spoken):
+        silent, spoken = spoken, 2.0 * spoken
+        if spoken > LONGEST:
+            return math.inf
+    if not silent:
+        return spoken
+    while silent < (middle := halfway(silent, spoken)) < spoken:
+        silent, spoken = (silent, middle) if speaks(middle) else (middle, spoken)
+    return spoken
+
+
+def halfway(low: float, high: float) -> float:
+    """The middle, as a whole number where floats can tell these apart."""
+    middle = low + (high - low) / 2.0
+    return float(math.floor(middle)) if middle < EXACT else middle

@@ -1,0 +1,175 @@
+"""What a bound is about, and what it says."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from surefoot.problem import Problem, number, shown
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem and how hard it turned out to be: what the bounds depend on.
+
+    Parameters
+    ----------
+    n_arms, n_constraints, horizon, delta
+        As of a `Problem` (K, m, T, delta).
+    margin
+        By how much the safe strategy is safe (rho); None if there is no such strategy, as for COLB.
+    benchmark_loss
+        Total loss of the best safe strategy in hindsight (L*), at most the horizon. A run calls it
+        `bandit_complexity`.
+    gap
+        Root mean square, over the rounds, of what the safe strategy loses more than the best one (Delta); None if
+        there is no safe strategy. Times the root of the horizon it is the `safety_complexity` of a run.
+    threshold
+        The smallest threshold (alpha).
+    learning_rate
+        The rate at which the policy starts (eta); if None, what the theorem in question asks for.
+
+    Examples
+    --------
+    >>> instance = Instance(5, 1, 10_000, delta=0.05, margin=0.3, benchmark_loss=1_000, gap=0.2, threshold=0.5)
+    >>> instance.omega, instance.safety_complexity
+    (0.1, 20.0)
+    """
+
+    n_arms: int
+    n_constraints: int
+    horizon: float
+    delta: float
+    margin: float | None
+    benchmark_loss: float
+    gap: float | None
+    threshold: float
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_arms", "n_constraints", "horizon"):
+            object.__setattr__(self, name, int(number(name, getattr(self, name))))
+        for name in ("delta", "benchmark_loss", "threshold"):
+            object.__setattr__(self, name, float(number(name, getattr(self, name))))
+        for name, rule in (("margin", "instance.margin"), ("gap", "gap"), ("learning_rate", "learning_rate")):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, float(number(rule, getattr(self, name))))
+        if self.horizon < self.n_arms:
+            raise ValueError(f"horizon must be at least n_arms = {self.n_arms}, got {self.horizon}")
+        if self.benchmark_loss > self.horizon:
+            raise ValueError(
+                f"benchmark_loss must be at most horizon = {self.horizon}, got {shown(self.benchmark_loss)}"
+            )
+        if self.margin is not None and self.margin > self.threshold:
+            raise ValueError(f"margin must be at most threshold = {self.threshold:g}, got {shown(self.margin)}")
+
+    @classmethod
+    def measured(cls, problem: Problem, row: Mapping[str, Any], learning_rate: float | None = None) -> Instance:
+        """The instance that a run met: `row` is one of its table's, at the horizon.
+
+        Examples
+        --------
+        >>> problem = Problem(5, [0.5], horizon=10_000)
+        >>> row = {"round": 10_000, "bandit_complexity": 1_000.0, "safety_complexity": None}
+        >>> Instance.measured(problem, row).omega
+        0.1
+        """
+        horizon, complexity = problem.horizon, row["safety_complexity"]
+        if row["round"] != horizon:
+            raise ValueError(f"row must be of the last round, {horizon}, got one of round {shown(row['round'])}")
+        return cls(
+            problem.n_arms,
+            problem.n_constraints,
+            horizon,
+            problem.delta,
+            None if problem.safe is None else problem.margin,
+            min(max(0.0, row["bandit_complexity"]), horizon),
+            None if complexity is None else min(1.0, complexity / math.sqrt(horizon)),
+            float(min(problem.thresholds, default=1.0)),
+            learning_rate,
+        )
+
+    @property
+    def omega(self) -> float:
+        """Loss of the best safe strategy per round."""
+        return self.benchmark_loss / self.horizon
+
+    @property
+    def safety_complexity(self) -> float:
+        """How far the safe strategy is from the best one: the root of the sum of their squared gaps (S)."""
+        return self.known("gap") * math.sqrt(self.horizon)
+
+    def sure(self, events: int) -> float:
+        """The probability that none of so many events of probability delta happens, by the union bound."""
+        return max(0.0, 1.0 - events * self.delta)
+
+    def known(self, name: str) -> float:
+        """Margin or gap, by name, where a bound cannot do without."""
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"{name} must be a number for bounds on SOLB, got None")
+        return value
+
+    def at(self, horizon: float) -> Instance:
+        """The same per round over another horizon, however long; the learning rate is left to the theorems."""
+        return self.changed(horizon=horizon, benchmark_loss=self.omega * horizon, learning_rate=None)
+
+    def changed(self, **changes: float | None) -> Instance:
+        """Another instance with these values, which are not checked: horizons may lie beyond what a policy takes."""
+        other = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(other, name, value)
+        return other
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a theorem says about an instance.
+
+    Attributes
+    ----------
+    name, statement
+        What it is called, and what it says, in a sentence.
+    terms
+        What it is the sum of.
+    trivial
+        What can be said without the theorem.
+    probability
+        With which it holds; None for bounds on a mean.
+    conditions
+        What the theorem asks for, in words, and whether it is so.
+    lower
+        Whether this is the least there must be, rather than the most there can be.
+
+    Examples
+    --------
+    >>> bound = Bound("Mine", "It is at most 3.", {"one": 1.0, "two": 2.0}, 4.0, 0.9, (("2 > 1", True),))
+    >>> bound.total, bound.says_something
+    (3.0, True)
+    """
+
+    name: str
+    statement: str
+    terms: Mapping[str, float]
+    trivial: float
+    probability: float | None
+    conditions: tuple[tuple[str, bool], ...] = ()
+    lower: bool = False
+
+    @property
+    def total(self) -> float:
+        """The bound itself, the sum of its terms."""
+        return math.fsum(self.terms.values())
+
+    @property
+    def applies(self) -> bool:
+        """Whether all conditions are met, and it holds with some probability at all."""
+        return all(holds for _, holds in self.conditions) and (self.probability is None or self.probability > 0.0)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it applies and, being an upper bound, says more than can be said without it."""
+        return self.applies and (self.lower or self.total < self.trivial)
