@@ -137,3 +137,18 @@ def bounds(
 
     total = omega * horizon if benchmark_loss is None else benchmark_loss
     print_bounds(arms, constraints, horizon, delta, margin, total, gap, threshold)
+
+
+@app.command()
+def verify(
+    claims: Annotated[
+        list[str] | None, typer.Argument(help="Which claims; by default all.", show_default=False)
+    ] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Many runs, or as few as will do.")] = False,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
+) -> None:
+    """Try every claim of the paper by simulation, and mutations that must fail."""
+    from surefoot.cli.verify import carry_out
+
+    carry_out(claims or [], full, workers, out)

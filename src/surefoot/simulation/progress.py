@@ -8,10 +8,10 @@ from typing import Any, Self
 
 
 class Bar:
-    """Shows how many rounds are done, how fast, and how long it will take; or nothing, when nobody looks."""
+    """Shows how much is done, how fast, and how long it will take; or nothing, when nobody looks."""
 
-    def __init__(self, what: str, total: int, shown: bool | None = None) -> None:
-        self._what, self._total = what, total
+    def __init__(self, what: str, total: int, shown: bool | None = None, unit: str = "rounds") -> None:
+        self._what, self._total, self._unit = what, total, unit
         self._shown = sys.stderr.isatty() if shown is None else shown
         self._progress: Any = None
 
@@ -36,12 +36,15 @@ class Bar:
         if self._progress is not None:
             self._progress.update(self._task, description=what)
 
-    def advance(self, rounds: int) -> None:
-        """Note that more rounds are done."""
+    def advance(self, more: int) -> None:
+        """Note that more is done."""
         if self._progress is not None:
             task = self._progress.tasks[0]
-            rate = f"{task.speed / 1e6:.1f} million rounds/s" if task.speed else ""
-            self._progress.update(self._task, advance=rounds, rate=rate)
+            if self._unit == "rounds":
+                rate = f"{task.speed / 1e6:.1f} million rounds/s" if task.speed else ""
+            else:
+                rate = f"{task.completed + more:.0f} of {self._total} {self._unit}"
+            self._progress.update(self._task, advance=more, rate=rate)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

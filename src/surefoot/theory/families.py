@@ -31,9 +31,14 @@ def boundary(horizon: int, margin: float = 0.3, n_constraints: int = 1, delta: f
     return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, costs, delta)
 
 
-def inside(horizon: int, best: float = 0.05, margin: float = 0.3) -> Scenario:
+def lopsided(horizon: int, margin: float = 0.3) -> Scenario:
+    """Two constraints: one to be minded, and one that costs less everywhere than under the safe strategy."""
+    return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, [[0.9, 0.55], [0.05, 0.1]])
+
+
+def inside(horizon: int, best: float = 0.05, margin: float = 0.3, cost: float = 0.4) -> Scenario:
     """The best arm is safe by itself: what is hard is to find it."""
-    return three_arms(horizon, Bernoulli([0.8, best, 0.7]), margin, [[0.9, 0.4]])
+    return three_arms(horizon, Bernoulli([0.8, best, 0.7]), margin, [[0.9, cost]])
 
 
 def switching(horizon: int, margin: float = 0.3) -> Scenario:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,20 @@ class MixedByLower(Altered):
         remix(self, weight_needed(state.learner.proposal, state.known.lower, state.thresholds, state.safe_costs))
 
 
+class GivesUp(Altered):
+    """The worse the arms of the safe strategy have done, the less of it is mixed in."""
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity, loss, costs)
+        if not hasattr(self, "_met"):
+            self._met = np.zeros((2, 2))  # losses and rounds of the other arms, and of the safe ones
+        self._met[int(self._state.safe_strategy[arm] > 0.0)] += loss, 1.0
+        others, safe = self._met[:, 0] / np.maximum(1.0, self._met[:, 1])
+        remix(self, self.safe_weight * math.exp(-10.0 * max(0.0, safe - others)))
+
+
 class LiteralMaximum(Altered):
-    """The weight as printed: the maximum over all constraints, also those that are met."""
+    """The weight as printed, the maximum over all constraints, also those that are met; cut at 1."""
 
     def _alter(self) -> None:
         state = self._state
@@ -91,7 +104,7 @@ class LiteralMaximum(Altered):
         over = costs > state.thresholds
         apart = costs - state.safe_costs
         ratios = (costs - state.thresholds) / np.where(apart == 0.0, np.nan, apart)
-        remix(self, float(np.nanmax(ratios)) if over.any() else 0.0)
+        remix(self, min(1.0, float(np.nanmax(ratios))) if over.any() else 0.0)
 
 
 def remix(policy: Any, weight: float) -> None:

@@ -1,0 +1,90 @@
+"""Trying the claims of the paper, and showing what has come of it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+import surefoot
+from surefoot.cli.studies import refuse
+from surefoot.simulation.interruption import until_interrupted
+from surefoot.simulation.progress import Bar
+from surefoot.theory.catalogue import CLAIMS, claim
+from surefoot.theory.verify import Result, verify
+
+INTRODUCTION = (
+    "# Verification",
+    "",
+    "Every claim of the paper, tried on the policies as they are and on mutations that are wrong in one way each.",
+    "A claim is **held** if it survives its trial and the same trial refutes every mutation; it is **refuted** at a",
+    "level of 0.001, or by a single path on which a statement about all paths fails; else it is **not decided**.",
+    "",
+)
+COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}
+
+
+def carry_out(names: list[str], full: bool, workers: int | None, out: Path | None) -> None:
+    """Try claims, one line each; the exit code is 1 if one is refuted."""
+    try:
+        claims = [claim(name) for name in names] or list(CLAIMS)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    console, results = Console(highlight=False), []
+    width = max(len(tried.name) for tried in claims)
+    trials = sum(1 + len(tried.mutations) for tried in claims)
+    with until_interrupted() as stop, Bar("Trying claims", trials, unit="trials") as bar:
+        for result in verify(claims, full, workers, bar.advance, stop):
+            results.append(result)
+            console.print(line(result, width), soft_wrap=not console.is_terminal)
+    if len(results) < len(claims):
+        console.print(f"Stopped with {len(claims) - len(results)} claims not tried.")
+        raise typer.Exit(130)
+    if out is not None:
+        try:
+            out.write_text(page(results, full), encoding="utf-8")
+        except OSError as error:
+            raise refuse(f"out must be a file that can be written, got {out}: {error}") from None
+        console.print(f"Evidence: {out}", soft_wrap=True)
+    verdicts = [result.verdict for result in results]
+    console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS), style="bold")  # type: ignore[arg-type]
+    if "refuted" in verdicts:
+        raise typer.Exit(1)
+
+
+def line(result: Result, width: int) -> str:
+    """A result in a line: the verdict, the claim, the figures, and whether the mutations were caught."""
+    caught = len(result.mutations) - len(result.passed)
+    teeth = f"{caught} of {len(result.mutations)} mutations refuted"
+    if result.passed:
+        teeth += f" (not: {', '.join(result.passed)})"
+    verdict = f"[{COLOURS[result.verdict]}]{result.verdict:11}[/]"
+    return (
+        f"{verdict} [bold]{result.claim.name:{width}}[/] {result.finding.figures.replace('[', chr(92) + '[')}; {teeth}"
+    )
+
+
+def page(results: list[Result], full: bool) -> str:
+    """The evidence, as Markdown."""
+    command = "surefoot verify --full --out docs/verification.md" if full else "surefoot verify"
+    seconds = sum(result.seconds for result in results)
+    made = f"Made by `{command}` with surefoot {surefoot.__version__}, Python {platform.python_version()}."
+    lines = [
+        *INTRODUCTION,
+        f"{made} {seconds:.0f} s of processor time. Seeds are 0, 1, 2, ...",
+        "",
+        "| claim | verdict | runs | figures |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {r.claim.name} | {r.verdict} | {r.runs:,} | {r.finding.figures} |" for r in results]
+    for result in results:
+        tried = result.claim
+        lines += ["", f"## {tried.name}", "", tried.sentence, "", f"- Tried on: {tried.family}."]
+        lines += [f"- On every path: {tried.pathwise}."] if tried.pathwise else []
+        lines += [f"- Test, {result.runs:,} runs: {tried.test}.", f"- **{result.verdict}**: {result.finding.figures}."]
+        lines += [
+            f"- With {words}: {finding.verdict}; {finding.figures}." for words, finding in result.mutations.items()
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,147 @@
+"""The claims of the paper, and ours beyond it, in order; each with its trial and what must fail it."""
+
+from __future__ import annotations
+
+from surefoot.theory import mutations, trials
+from surefoot.theory.claims import Claim, power
+from surefoot.theory.trials import DELTA
+
+
+def refuted_if(probability: float, runs: tuple[int, int]) -> str:
+    """The words for a test of "fails with at most this probability"."""
+    quick, full = (power(n, probability) for n in runs)
+    return (
+        f"runs that fail, against a probability of at most {probability:g}: level 0.001, power {quick:.2f} (quick) and "
+        f"{full:.2f} (full) if failures are twice as likely; on the clean event one failure refutes"
+    )
+
+
+PATHS = "every path: one failure refutes; power 1 against what fails on most paths, as the mutations do"
+FITTED = "Student's interval over runs at level 0.999, inside the range or outside"
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "Lemma 1", "With probability 1 - delta every true cost is within its confidence bounds, in all rounds.",
+        "three arms, two constraints with Bernoulli costs, T = 2,000, COLB", "",
+        refuted_if(DELTA, (300, 2_000)), trials.try_bounds, (300, 2_000), {"radius times 0.1": mutations.NarrowRadius},
+    ),
+    Claim(
+        "Lemma 2", "While the bounds hold no safe set is empty, and the benchmark's truncation is in all of them.",
+        "three arms, the best of them right on the threshold, T = 5,000, COLB",
+        "(g^ - beta)^T u <= alpha + K/T in all rounds of the clean event, u = (1 - K/T) x* + 1/T",
+        refuted_if(DELTA, (300, 2_000)), trials.try_inclusion, (300, 2_000),
+        {"radius times 0.1": mutations.NarrowRadius},
+    ),
+    Claim(
+        "Theorem 1",
+        "The total violation of COLB is at most K + 12 sqrt(K T ln(T K m / delta)) + 2 sqrt(2 T ln(1 / delta)).",
+        "the best strategy right on the threshold, T = 20,000",
+        "[g^T x_t - alpha]^+ <= K/T + 2 beta_{t-1}^T x_t in all rounds of the clean event",
+        refuted_if(2 * DELTA, (60, 400)), trials.try_violation, (60, 400),
+        {"projection skipped": mutations.Unprojected},
+    ),
+    Claim(
+        "Theorem 1, growth", "The violation of COLB grows like the square root of the horizon.",
+        "the same, T = 10,000 to 300,000", "", f"log-log slope in [0.3, 0.7]; {FITTED}", trials.try_growth, (6, 30),
+        {"projection skipped": mutations.Unprojected},
+    ),
+    Claim(
+        "Lemma 5",
+        "Mirror descent with increasing rates pays at most O(K ln T / eta + eta losses) - h^T u / (10 eta ln T).",
+        "two constraints that are felt from the start, T = 1,500",
+        "each step against D(u, x_t) - D(u, x_{t+1}) + eta (x l^)^2 / 2, and their sum; caps and rates as in the proof",
+        PATHS, trials.try_descent, (10, 100),
+        {"estimate doubled": mutations.FedTwice, "proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Theorem 2", "The regret of COLB is what mirror descent pays, two martingales within Freedman's bounds, and K.",
+        "the best arm safe by itself, loss 0.05 a round, T = 2,000",
+        "Lemma 5 for the benchmark, on the clean event", refuted_if(4 * DELTA, (60, 400)), trials.try_regret, (60, 400),
+        {"proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Theorem 2, small losses", "At a fixed horizon the regret of COLB grows like the root of the benchmark's loss.",
+        "the best arm safe by itself, L* = T/256 to T/4, T = 20,000, doubling rate", "",
+        f"log-log slope in [0.3, 0.7]; {FITTED}", trials.try_small_losses, (10, 50),
+        {"rate of the worst case": "worst-case rate"},
+    ),
+    Claim(
+        "Remark 3", "Restarts at half the rate make up for not knowing the benchmark's loss.",
+        "the best arm safe by itself, loss 0.3 a round, T = 3,000, doubling rate",
+        "Lemma 5 in every epoch, from the analytic centre of the safe set", PATHS, trials.try_doubling, (10, 100),
+        {"estimate doubled": mutations.FedTwice},
+    ),
+    Claim(
+        "Theorem 3", "With probability 1 - delta every round of SOLB is safe.",
+        "the best strategy right on the threshold, two constraints, margin 0.05, T = 3,000",
+        "g^T x_t <= alpha in all rounds of the clean event",
+        refuted_if(DELTA, (200, 2_000)), trials.try_safety, (200, 2_000),
+        {"safe weight 0": mutations.Unmixed, "lower bounds used": mutations.MixedByLower},
+    ),
+    Claim(
+        "Algorithm 2, line 21", "The mixture is one, and meets every constraint at the upper bounds.",
+        "two constraints, one of them far below the safe strategy's cost, T = 2,000",
+        "0 <= gamma <= max (1 - alpha) / (1 - theta), x >= (1 - gamma) x~, gamma theta_i + (1 - gamma) c_i <= alpha_i",
+        PATHS, trials.try_mixing, (10, 100),
+        {"maximum over all constraints": mutations.LiteralMaximum, "lower bounds used": mutations.MixedByLower},
+    ),
+    Claim(
+        "Lemma 3",
+        "The safety regret of SOLB is at most 43 (K / rho) ln(T K m / delta) safety complexity, plus heavy rounds.",
+        "the best strategy right on the threshold, margin 0.3, T = 20,000",
+        "gamma <= (2 beta^T x~ + K/T) / rho in all rounds of the clean event; few wide radii",
+        refuted_if(3 * DELTA, (25, 300)), trials.try_safety_regret, (25, 300),
+        {"projection skipped": mutations.Unprojected},
+    ),
+    Claim(
+        "Lemma 3, gap", "Safety regret is linear in the gap of the safe strategy, and 0 without one.",
+        "the safe strategy loses the same more in every round, 0.05 to 0.4, T = 5,000", "",
+        f"log-log slope in [0.8, 1.2], and 0 at gap 0; {FITTED}", trials.try_gap, (40, 200),
+        {"safe strategy given up as it loses": mutations.GivesUp},
+    ),
+    Claim(
+        "Lemma 4", "The learning regret of SOLB is that of Theorem 2, with the margin under the losses and the rate.",
+        "the best arm safe by itself, T = 3,000",
+        "each step of mirror descent; the weighted sum as printed, though its proof has a gap",
+        refuted_if(4 * DELTA, (25, 300)), trials.try_learning_regret, (25, 300),
+        {"estimator divided by the proposal": mutations.DividedByProposal, "proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Weighted estimates",
+        "Fed with w = 1 - gamma times the estimates, the learning regret of SOLB is bounded without the margin.",
+        "the same",
+        "w x~ l^ <= l and w l^ <= h in all rounds; each step; Lemma 5 for the weighted losses, on the clean event",
+        refuted_if(3 * DELTA, (25, 300)), trials.try_weighted, (25, 300),
+        {"estimates not weighted": "not weighted", "estimator divided by the proposal": mutations.DividedByProposal,
+         "proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Theorem 4", "The regret of SOLB is safety complexity plus bandit complexity.",
+        "the same", "regret <= sqrt(sum gamma^2) S + Lemma 5 + both martingales + K, on the clean event",
+        refuted_if(6 * DELTA, (25, 300)), trials.try_theorem_4, (25, 300), {"proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Corollary",
+        "In the mean, over small-loss balls, the regret of SOLB is safety complexity plus bandit complexity.",
+        "i.i.d. and switching losses, T = 3,000", "",
+        "mean of regret less sqrt(sum gamma^2) S + Lemma 5 + K, in which the martingales vanish; "
+        "Student's interval at level 0.998",
+        trials.try_corollary, (25, 200), {"proposal stuck": mutations.Stuck},
+    ),
+    Claim(
+        "Theorem 5", "Whoever is safe on nu_1 plays the safe arm often on nu_2 and nu_3, and pays for it.",
+        "the lower-bound family, T = 10,000, omega 0.1, gap 0.2, margin 0.2", "",
+        "safe on nu_1; mean rounds of the safe arm and the larger mean regret at least the bounds; "
+        "Student's intervals at level 0.998",
+        trials.try_lower_bound, (60, 500), {"safe weight 0": mutations.Unmixed},
+    ),
+)  # fmt: skip
+"""Every lemma, theorem and corollary, and ours."""
+
+
+def claim(name: str) -> Claim:
+    """The claim of this name."""
+    found = {claim.name: claim for claim in CLAIMS}
+    if name not in found:
+        raise ValueError(f"claim must be one of {', '.join(found)}, got {name!r}")
+    return found[name]

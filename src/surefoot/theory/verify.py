@@ -1,0 +1,120 @@
+"""Trying claims, and their mutations, side by side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from threading import Event
+from typing import NamedTuple
+
+from surefoot.policies.rates import Motionless
+from surefoot.theory.catalogue import CLAIMS, claim
+from surefoot.theory.claims import Claim, Finding, Verdict
+
+
+class Result(NamedTuple):
+    """What the trials of a claim have come to."""
+
+    claim: Claim
+    runs: int
+    finding: Finding
+    mutations: dict[str, Finding]
+    seconds: float
+
+    @property
+    def passed(self) -> list[str]:
+        """The mutations that were not refuted, though they must be."""
+        return [words for words, finding in self.mutations.items() if finding.verdict != "refuted"]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the claim: held only if every mutation is refuted."""
+        return "not decided" if self.finding.verdict == "held" and self.passed else self.finding.verdict
+
+
+def runs_of(tried: Claim, full: bool, mutation: str | None) -> int:
+    """How many runs there are in a trial: a quarter, or a hundred, is enough for a mutation, which fails often."""
+    runs = tried.runs[full]
+    return runs if mutation is None else min(runs, max(100, runs // 4))
+
+
+def attempt(name: str, mutation: str | None, full: bool) -> tuple[Finding, float]:
+    """One trial, and the seconds it took."""
+    tried, started = claim(name), time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Motionless)  # rates are part of the trial
+        finding = tried.trial(None if mutation is None else tried.mutations[mutation], runs_of(tried, full, mutation))
+    return finding, time.perf_counter() - started
+
+
+def verify(
+    claims: Sequence[Claim] = CLAIMS,
+    full: bool = False,
+    workers: int | None = None,
+    advance: Callable[[int], None] = lambda trials: None,
+    stop: Event | None = None,
+) -> Iterator[Result]:
+    """Try claims; results come in the order of the claims, whatever the number of workers.
+
+    Parameters
+    ----------
+    claims
+        Which; by default all.
+    full
+        More runs: minutes instead of seconds.
+    workers
+        Number of processes, by default one per core; with 1 everything happens in this one.
+    advance
+        Told of each trial that is finished.
+    stop
+        Set it to end early: what is unfinished then is left out.
+
+    Examples
+    --------
+    >>> [result] = verify([claim("Lemma 1")], workers=1)
+    >>> result.verdict, result.mutations["radius times 0.1"].verdict
+    ('held', 'refuted')
+    """
+    trials = [(tried.name, words) for tried in claims for words in (None, *tried.mutations)]
+    found: dict[tuple[str, str | None], tuple[Finding, float]] = {}
+    waiting = list(claims)
+    for trial, answer in _answers(trials, full, workers or os.cpu_count() or 1, stop or Event()):
+        found[trial] = answer
+        advance(1)
+        while waiting and all((waiting[0].name, words) in found for words in (None, *waiting[0].mutations)):
+            tried = waiting.pop(0)
+            of_mutations = {words: found[tried.name, words][0] for words in tried.mutations}
+            seconds = sum(found[tried.name, words][1] for words in (None, *tried.mutations))
+            runs = runs_of(tried, full, None)
+            yield Result(tried, runs, found[tried.name, None][0], of_mutations, seconds)
+
+
+def _answers(
+    trials: list[tuple[str, str | None]], full: bool, workers: int, stop: Event
+) -> Iterator[tuple[tuple[str, str | None], tuple[Finding, float]]]:
+    if workers == 1:
+        for trial in trials:
+            if stop.is_set():
+                return
+            yield trial, attempt(*trial, full)
+        return
+    # by process: paths are recorded in Python; a new one each, as threads and compiled code do not survive a fork
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_leave_interrupts) as pool:
+        pending: dict[Future[tuple[Finding, float]], tuple[str, str | None]] = {
+            pool.submit(attempt, *trial, full): trial for trial in trials
+        }
+        while pending and not stop.is_set():
+            done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield pending.pop(future), future.result()
+        for future in pending:
+            future.cancel()
+
+
+def _leave_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
