@@ -12,6 +12,7 @@ test: .venv/ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+	$(BIN)/surefoot verify --quick
 
 bench: .venv/ready-dev .venv/ready-bench
 	$(BIN)/python -m benchmarks

@@ -177,7 +177,7 @@ class PolicyContract:
         costs = [0.0] * problem.n_constraints
         policy.tell(one, 0.5, costs)
         twin.tell(one, 0.5, costs)
-        copied = sf.Decision(two.arm, two.propensity)
+        copied = sf.Decision(*json.loads(json.dumps(two)))
         policy.tell(two, 0.9, costs)
         twin.tell(copied, 0.9, costs)
         assert (policy.strategy == twin.strategy).all()

@@ -30,3 +30,6 @@ for policy_name, policy_class in REGISTRY.items():
     globals()[f"Test_{policy_name}"] = contract(policy_name, {})
     if "learning_rate" in policy_options(policy_class):
         globals()[f"Test_{policy_name}_moving"] = contract(policy_name, {"learning_rate": 0.3})
+
+Test_colb_doubling = contract("colb", {"learning_rate": "doubling"})
+Test_solb_weighted_doubling = contract("solb", {"learning_rate": "doubling", "estimator": "weighted"})
