@@ -148,3 +148,15 @@ def test_long_values_are_cut_short_in_messages() -> None:
     with pytest.raises(ValueError) as caught:
         numbers("thresholds", ["x" * 1000], None)
     assert len(str(caught.value)) < 150
+
+
+def test_a_problem_may_have_no_horizon() -> None:
+    problem = sf.Problem(3, [0.5], None, safe=sf.SafeStrategy([0, 0, 1], [0.4999]))  # no word about the margin, either
+    assert problem.horizon is None
+    assert sf.Problem.from_dict(problem.to_dict()) == problem
+    with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
+        _ = problem.floor
+    with pytest.raises(ValueError, match="problem must have a horizon for SOLB, got horizon=None"):
+        sf.SOLB(problem)
+    with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
+        sf.Scenario("mine-v1", problem, sf.losses.Bernoulli([0.1, 0.2, 0.3]), sf.costs.Bernoulli([[0.1, 0.2, 0.3]]))

@@ -295,7 +295,7 @@ class Problem:
     thresholds
         One limit in [0, 1] per cost (alpha_i); none at all is a plain bandit.
     horizon
-        Number of rounds (T), at least 3 and at least `n_arms`.
+        Number of rounds (T), at least 3 and at least `n_arms`; None if nobody knows, for policies that can do without.
     delta
         Probability with which the guarantees may fail.
     safe
@@ -317,21 +317,26 @@ class Problem:
 
     n_arms: int
     thresholds: Floats
-    horizon: int
+    horizon: int | None
     delta: float
     safe: SafeStrategy | None
 
     def __init__(
-        self, n_arms: int, thresholds: ArrayLike, horizon: int, delta: float = 0.05, safe: SafeStrategy | None = None
+        self,
+        n_arms: int,
+        thresholds: ArrayLike,
+        horizon: int | None,
+        delta: float = 0.05,
+        safe: SafeStrategy | None = None,
     ) -> None:
         checked = {
             "n_arms": int(number("n_arms", n_arms)),
             "thresholds": frozen(numbers("thresholds", thresholds, None)),
-            "horizon": int(number("horizon", horizon)),
+            "horizon": None if horizon is None else int(number("horizon", horizon)),
             "delta": float(number("delta", delta)),
             "safe": safe,
         }
-        if horizon < n_arms:
+        if horizon is not None and horizon < n_arms:
             raise ValueError(f"horizon must be at least n_arms = {n_arms}, got {horizon}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -353,7 +358,7 @@ class Problem:
                     f"safe.costs[{i}] must be below its threshold {threshold:g} (with no margin there is nothing to "
                     f"explore with, and only the safe strategy could ever be played), got {cost:g}"
                 )
-        if self.margin < 12 * self.n_arms / self.horizon:
+        if self.horizon is not None and self.margin < 12 * self.n_arms / self.horizon:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
                 "every round is still safe, but the regret bounds of the hard-constraint policies do not apply",
@@ -373,19 +378,26 @@ class Problem:
         return float(min(self.thresholds - self.safe.costs, default=1.0))
 
     @property
+    def rounds(self) -> int:
+        """The horizon, for those who cannot do without one."""
+        if self.horizon is None:
+            raise ValueError("horizon must be a number of rounds for what depends on it, got None")
+        return self.horizon
+
+    @property
     def floor(self) -> float:
         """The smallest share of an arm in a proposal (1 / T)."""
-        return 1.0 / self.horizon
+        return 1.0 / self.rounds
 
     @property
     def limits(self) -> Floats:
         """The thresholds of the truncated safe set (alpha_i + K / T)."""
-        return self.thresholds + self.n_arms / self.horizon
+        return self.thresholds + self.n_arms / self.rounds
 
     @property
     def growth(self) -> float:
         """The factor by which a learning rate increases (kappa)."""
-        return math.exp(1.0 / math.log(self.horizon))
+        return math.exp(1.0 / math.log(self.rounds))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Problem) and self.to_dict() == other.to_dict()

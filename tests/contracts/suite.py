@@ -98,6 +98,18 @@ class PolicyContract:
             upper = np.minimum(1.0, policy.upper_costs @ policy.proposal)
             assert (weight * problem.safe.costs + (1 - weight) * upper <= problem.thresholds + 1e-12).all()
 
+    def test_without_a_horizon_it_says_so_or_plays_on(self, problem: sf.Problem) -> None:
+        endless = sf.Problem(problem.n_arms, problem.thresholds, None, problem.delta, problem.safe)
+        try:
+            policy = self.make(endless, 3)
+        except ValueError:
+            with pytest.raises(ValueError, match=r"problem must have a horizon for \w+.*, got horizon=None"):
+                self.make(endless, 3)
+            return
+        self.play(policy, 2 * problem.horizon)
+        assert policy.round == 2 * problem.horizon
+        assert type(policy).from_dict(json.loads(json.dumps(policy.to_dict()))).ask() == policy.ask()
+
     def test_same_seed_same_run(self, problem: sf.Problem) -> None:
         one, two, other = self.make(problem, 3), self.make(problem, 3), self.make(problem, 4)
         first = self.play(one, 60)

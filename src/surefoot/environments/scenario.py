@@ -69,7 +69,7 @@ class Scenario:
         if not isinstance(getattr(self.costs, "means", None), np.ndarray):
             raise ValueError(f"costs.means must be an array, got {shown(getattr(self.costs, 'means', None))}")
         numbers("means", self.mean_costs, None, None)
-        n_arms, n_constraints, horizon = self.problem.n_arms, self.problem.n_constraints, self.problem.horizon
+        n_arms, n_constraints, horizon = self.problem.n_arms, self.problem.n_constraints, self.problem.rounds
         if self.losses.n_arms != n_arms:
             raise ValueError(f"losses must be for n_arms = {n_arms} arms, got {self.losses.n_arms}")
         if self.mean_costs.shape != (n_constraints, n_arms):

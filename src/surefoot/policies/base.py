@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +46,7 @@ class Policy(ABC):
     * ``tell(decision, loss, costs)`` learns from any earlier decision, in any order, by the propensity it carries; it
       counts as one round. Input that breaks a rule raises `ValueError` and changes nothing.
     * `to_dict` returns JSON-able data from which `from_dict` makes a policy whose future is the same, bit for bit.
-    * After `horizon` rounds both refuse: no guarantee reaches further.
+    * After `horizon` rounds both refuse: no guarantee reaches further. Policies that need none do without.
     """
 
     kind: ClassVar[str]
@@ -60,6 +61,9 @@ class Policy(ABC):
     _eye: Watch | None = None
     """Whoever watches the confidence bounds."""
 
+    _endless: bool = False
+    """Whether the policy can do without a horizon."""
+
     _weighs: bool = False
     """Whether `tell` multiplies a loss by the weight that the proposal had in the draw."""
 
@@ -68,7 +72,10 @@ class Policy(ABC):
             raise ValueError(f"problem must be a Problem, got {shown(problem)}")
         if seed is not None and not isinstance(seed, np.random.SeedSequence):
             number("seed", seed)
+        if problem.horizon is None and not self._endless:
+            raise ValueError(f"problem must have a horizon for {type(self).__name__}, got horizon=None")
         self.problem = problem
+        self._last = math.inf if problem.horizon is None else problem.horizon
         self._options = options
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._round = 0
@@ -114,7 +121,7 @@ class Policy(ABC):
 
     def ask(self) -> Decision:
         """Draw an arm from the strategy; keep the decision for `tell`."""
-        if self._round >= self.problem.horizon:
+        if self._round >= self._last:
             self._refuse("ask")
         strategy = self._state.strategy
         arm = draw(strategy, self._rng.random())
@@ -122,7 +129,7 @@ class Policy(ABC):
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
-        if self._round >= self.problem.horizon:
+        if self._round >= self._last:
             self._refuse("tell")
         arm, propensity, weight = self._checked_decision(decision)
         if not is_share(loss):
@@ -153,7 +160,7 @@ class Policy(ABC):
         for name, array, shape in zip(BLOCK, (losses, costs, strategies, safe_weights), shapes, strict=True):
             if array.shape != shape:
                 raise ValueError(f"{name} must be an array of shape {shape}, got one of shape {array.shape}")
-        if self._round + n > self.problem.horizon:
+        if self._round + n > self._last:
             self._refuse("live")
         if type(self._state) in UPDATES and not self._in_turn:
             self._live_compiled(losses, costs, strategies, safe_weights)
@@ -251,7 +258,7 @@ class Policy(ABC):
         if generator.state != data["generator"] or generator.state["state"]["inc"] % 2 == 0:
             raise ValueError(f"generator must be the state of a PCG64, got {shown(data['generator'])}")
         policy._round = int(number("round", data["round"]))
-        if policy._round > problem.horizon:
+        if policy._round > policy._last:
             raise ValueError(f"round must be at most horizon = {problem.horizon}, got {policy._round}")
         unpack(policy._state, data["state"], policy._derived)
         policy._restored()

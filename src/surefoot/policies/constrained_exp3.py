@@ -125,7 +125,7 @@ class SoftExp3(EstimatesCosts):
             raise ValueError(f"problem must have a safe strategy for {type(self).__name__}, got safe=None")
         n_arms, n_constraints, rate = problem.n_arms, problem.n_constraints, self._options["learning_rate"]
         if rate is None:
-            rate = math.sqrt(math.log(n_arms / problem.delta) / (n_arms * problem.horizon))
+            rate = math.sqrt(math.log(n_arms / problem.delta) / (n_arms * problem.rounds))
         state = State(
             proposal=np.full(n_arms, 1.0 / n_arms),
             known=hoeffding_costs(problem),
@@ -138,7 +138,7 @@ class SoftExp3(EstimatesCosts):
             safe_costs=np.zeros(n_constraints) if safe is None else safe.costs.copy(),
             thresholds=problem.thresholds.copy(),
             rate=rate,
-            floor=1.0 / problem.horizon**2,
+            floor=1.0 / problem.rounds**2,
             mixing=float(self.mixes),
         )
         choose(state, False)

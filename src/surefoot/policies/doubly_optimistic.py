@@ -136,6 +136,7 @@ class DoublyOptimistic(Policy):
     """
 
     kind: ClassVar[str] = "soft"
+    _endless = True
     _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

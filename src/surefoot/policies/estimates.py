@@ -36,7 +36,7 @@ def hoeffding_scale(problem: Problem, n_rows: int) -> float:
     """
     if n_rows == 0:
         return 0.0
-    return 0.5 * (math.log(2 * problem.horizon * problem.n_arms * n_rows) - math.log(problem.delta))
+    return 0.5 * (math.log(2 * problem.rounds * problem.n_arms * n_rows) - math.log(problem.delta))
 
 
 def hoeffding_costs(problem: Problem) -> Costs:

@@ -124,9 +124,7 @@ class Exp3(ExponentialWeights):
         if exploration is not None:
             return self._weights(exploration / n_arms, exploration=exploration, gains=1.0)
         rate = self._options["learning_rate"]
-        return self._weights(
-            math.sqrt(2 * math.log(n_arms) / (self.problem.horizon * n_arms)) if rate is None else rate
-        )
+        return self._weights(math.sqrt(2 * math.log(n_arms) / (self.problem.rounds * n_arms)) if rate is None else rate)
 
 
 class Exp3IX(ExponentialWeights):
@@ -166,5 +164,5 @@ class Exp3IX(ExponentialWeights):
 
     def _start(self) -> State:
         n_arms, rate = self.problem.n_arms, self._options["learning_rate"]
-        rate = math.sqrt(2 * math.log(n_arms) / (self.problem.horizon * n_arms)) if rate is None else rate
+        rate = math.sqrt(2 * math.log(n_arms) / (self.problem.rounds * n_arms)) if rate is None else rate
         return self._weights(rate, bias=rate / 2)

@@ -97,6 +97,7 @@ class LinConTS(Policy):
     """
 
     kind: ClassVar[str] = "soft"
+    _endless = True
     _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

@@ -59,11 +59,11 @@ class MirrorDescent(EstimatesCosts):
 
     def _new_costs(self) -> Costs:
         problem = self.problem
-        scale = paper_scale(problem.horizon, problem.n_arms, problem.n_constraints, problem.delta)
+        scale = paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta)
         return unknown_costs(problem.n_arms, problem.n_constraints, scale)
 
     def _restored(self) -> None:
-        learner, known, horizon = self._state.learner, self._state.known, self.problem.horizon
+        learner, known, horizon = self._state.learner, self._state.known, self.problem.rounds
         restore(self._round, known)
         if learner.proposal.min() < self.problem.floor * (1 - 1e-9):
             raise ValueError(f"state.proposal must be at least 1 / {horizon}, got {learner.proposal.min():g}")

@@ -136,7 +136,7 @@ class PrimalDual(ExponentialWeights):
 
     def _start(self) -> State:
         problem, options = self.problem, self._options
-        n_arms, n_constraints, horizon = problem.n_arms, problem.n_constraints, problem.horizon
+        n_arms, n_constraints, horizon = problem.n_arms, problem.n_constraints, problem.rounds
         margin = known_margin(problem, options["margin"], type(self).__name__)
         rate, dual_rate = options["learning_rate"], options["dual_rate"]
         rate = math.sqrt(2 * math.log(n_arms) / (horizon * n_arms)) if rate is None else rate

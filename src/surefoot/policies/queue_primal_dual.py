@@ -122,7 +122,7 @@ class QueuePrimalDual(Policy):
 
     def _start(self) -> State:
         problem, rate = self.problem, self._options["learning_rate"]
-        n_arms, n_constraints, penalty = problem.n_arms, problem.n_constraints, math.sqrt(problem.horizon)
+        n_arms, n_constraints, penalty = problem.n_arms, problem.n_constraints, math.sqrt(problem.rounds)
         rate = 1.0 / penalty if rate is None else rate
         return State(
             weights=np.full(n_arms, 1.0 / n_arms),
@@ -133,7 +133,7 @@ class QueuePrimalDual(Policy):
             thresholds=problem.thresholds.copy(),
             penalty=penalty,
             step=penalty / rate,
-            mixing=1.0 / problem.horizon,
+            mixing=1.0 / problem.rounds,
             bias=rate / 2,
         )
 

@@ -119,7 +119,7 @@ def practical_rate(sizes: Sizes, benchmark_loss: float) -> float:
 
 def doubling_allowance(learning_rate: float | str, problem: Problem) -> float:
     """What base_rate^2 * spent may come to before a restart at half the rate: K ln T for "doubling", else infinity."""
-    return problem.n_arms * math.log(problem.horizon) if learning_rate == "doubling" else math.inf
+    return problem.n_arms * math.log(problem.rounds) if learning_rate == "doubling" else math.inf
 
 
 def resolve_rate(
@@ -130,8 +130,8 @@ def resolve_rate(
     weighted: bool = False,
 ) -> float:
     """The number behind a `learning_rate` option, itself or what its name stands for; a warning if it moves nothing."""
-    if benchmark_loss is not None and benchmark_loss > problem.horizon:
-        raise ValueError(f"benchmark_loss must be at most horizon = {problem.horizon}, got {shown(benchmark_loss)}")
+    if benchmark_loss is not None and benchmark_loss > problem.rounds:
+        raise ValueError(f"benchmark_loss must be at most horizon = {problem.rounds}, got {shown(benchmark_loss)}")
 
     def rate_at(horizon: float) -> float:
         sizes = Sized(problem.n_arms, problem.n_constraints, horizon, problem.delta)
@@ -151,12 +151,12 @@ def resolve_rate(
                 )
         return float(learning_rate)
 
-    rate = rate_at(problem.horizon)
-    if moves_after(problem.n_arms, problem.horizon, rate) > problem.horizon:
-        needed = shortest_moving(problem.n_arms, problem.horizon, rate_at)
+    rate = rate_at(problem.rounds)
+    if moves_after(problem.n_arms, problem.rounds, rate) > problem.rounds:
+        needed = shortest_moving(problem.n_arms, problem.rounds, rate_at)
         warnings.warn(
             f"learning_rate = {shown(learning_rate)} ({rate:.2g}) leaves the strategy all but motionless for "
-            f"{problem.horizon:,} rounds: it would need about {needed:.2g}",
+            f"{problem.rounds:,} rounds: it would need about {needed:.2g}",
             Motionless,
             stacklevel=2,
         )

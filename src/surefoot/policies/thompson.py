@@ -88,6 +88,7 @@ class ThompsonSampling(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _endless = True
     _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

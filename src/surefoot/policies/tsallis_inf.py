@@ -125,6 +125,7 @@ class TsallisINF(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _endless = True
     _derived = DERIVED
 
     def __init__(

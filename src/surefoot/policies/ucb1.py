@@ -83,6 +83,7 @@ class UCB1(Policy):
     """
 
     kind: ClassVar[str] = "none"
+    _endless = True
     _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

@@ -52,6 +52,7 @@ class AlwaysSafe(Policy):
     """
 
     kind: ClassVar[str] = "hard"
+    _endless = True
     _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:

@@ -92,7 +92,7 @@ class Episode:
         self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats,
         adversary: Adversary | None = None, generator: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
-        player, horizon, first = self.player, self.scenario.problem.horizon, self._lived
+        player, horizon, first = self.player, self.scenario.problem.rounds, self._lived
         for t in range(len(losses)):
             strategies[t] = strategy = self._valid(player.strategy)
             safe_weights[t] = self._weight()

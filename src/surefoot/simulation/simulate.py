@@ -131,7 +131,7 @@ def prepared(
         player = factory(scenario.problem, 0)
         described[name] = describe(name, player)
         warm_up(player, scenario.adaptive)
-    last = scenario.problem.horizon
+    last = scenario.problem.rounds
     return Plan(scenario, dict(policies), chosen_seeds(seeds), chosen_rounds(checkpoints, last), described)
 
 

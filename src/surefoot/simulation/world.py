@@ -59,13 +59,13 @@ class World:
         losses = np.empty((length, problem.n_arms))
         costs = np.empty((length, problem.n_constraints, problem.n_arms))
         for first in range(0, last, length):
-            n = min(length, problem.horizon - first)
+            n = min(length, problem.rounds - first)
             costs.fill(np.nan)  # what a model does not write is refused
             losses.fill(np.nan)
             scenario.costs.fill(costs[:n], first, self._cost_generator)
             checked("costs", costs[:n])
             if isinstance(scenario.losses, Losses):
-                scenario.losses.fill(losses[:n], first, problem.horizon, self.loss_generator, costs[:n])
+                scenario.losses.fill(losses[:n], first, problem.rounds, self.loss_generator, costs[:n])
                 checked("losses", losses[:n])
             n = min(n, last - first)
             yield losses[:n], costs[:n]

@@ -77,7 +77,7 @@ class Instance:
         >>> Instance.measured(problem, row).omega
         0.1
         """
-        horizon, complexity = problem.horizon, row["safety_complexity"]
+        horizon, complexity = problem.rounds, row["safety_complexity"]
         if row["round"] != horizon:
             raise ValueError(f"row must be of the last round, {horizon}, got one of round {shown(row['round'])}")
         return cls(

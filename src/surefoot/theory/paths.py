@@ -50,7 +50,7 @@ def step_slack(trace: Trace, feed: Floats, u: Floats) -> float:
 
 def start(trace: Trace) -> float:
     """What mirror descent pays for having to move at all, times eta: K ln(T/K) + K (ln T + 2) / (5 ln T)."""
-    n_arms, horizon = trace.problem.n_arms, trace.problem.horizon
+    n_arms, horizon = trace.problem.n_arms, trace.problem.rounds
     log = math.log(horizon)
     return n_arms * math.log(horizon / n_arms) + n_arms * (log + 2.0) / (5.0 * log)
 
@@ -64,7 +64,7 @@ def descent_terms(trace: Trace, feed: Floats, u: Floats, weights: Floats | float
     here, eta = trace.of_arms(trace.proposals), float(trace.base_rates[0])
     left = float((weights * feed * (here - u[trace.arms])).sum())
     squares = float((weights * 0.5 * trace.of_arms(trace.rates) * (here * feed) ** 2).sum())
-    kept = float(np.min(weights)) * float(trace.caps[-1] @ u) / (10.0 * eta * math.log(trace.problem.horizon))
+    kept = float(np.min(weights)) * float(trace.caps[-1] @ u) / (10.0 * eta * math.log(trace.problem.rounds))
     return left, start(trace) / eta + squares - kept
 
 
@@ -82,7 +82,7 @@ def epochs_slack(trace: Trace, feed: Floats, u: Floats) -> float:
     """
     if not in_safe_sets(trace, u).all():
         return math.inf
-    n_arms, horizon = trace.problem.n_arms, trace.problem.horizon
+    n_arms, horizon = trace.problem.n_arms, trace.problem.rounds
     log, worst = math.log(horizon), math.inf
     ends = [0, *(np.flatnonzero(np.diff(trace.base_rates)) + 1), trace.rounds]
     here = trace.of_arms(trace.proposals)
@@ -103,9 +103,9 @@ def caps_slack(trace: Trace) -> float:
     first = int(restarts[-1]) + 1 if restarts.size else 0
     lowest = np.minimum.accumulate(trace.proposals[first:], axis=0)
     above = (trace.caps[first:] * lowest - 1.0).min()
-    below = 2.0 - trace.caps.max() / trace.problem.horizon
+    below = 2.0 - trace.caps.max() / trace.problem.rounds
     growth = math.exp(1.0 / math.log(2.0)) - (trace.rates.max(axis=1) / trace.base_rates).max()
-    inside = trace.proposals.min() * trace.problem.horizon - 1.0
+    inside = trace.proposals.min() * trace.problem.rounds - 1.0
     return float(min(above, below, growth, inside)) + TOLERANCE
 
 

@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
     """Let a policy live through the world of a seed, and write everything down."""
     problem = scenario.problem
-    n_rounds, n_arms, n_constraints = problem.horizon, problem.n_arms, problem.n_constraints
+    n_rounds, n_arms, n_constraints = problem.rounds, problem.n_arms, problem.n_constraints
     policy: Any = factory(problem, policy_seed(seed))
     if not isinstance(policy, MirrorDescent):
         raise ValueError(f"factory must make a COLB or SOLB, got a {type(policy).__name__}")

@@ -43,7 +43,7 @@ def practical(total: float) -> dict[str, Any]:
 
 def rows(scenario: Scenario, factory: Factory, runs: int) -> list[dict[str, Any]]:
     """The last rows of simulated runs."""
-    run = simulate(scenario, {"policy": factory}, seeds=runs, checkpoints=[scenario.problem.horizon], workers=1)
+    run = simulate(scenario, {"policy": factory}, seeds=runs, checkpoints=[scenario.problem.rounds], workers=1)
     found: list[dict[str, Any]] = run.table.to_pylist()
     return found
 
@@ -212,7 +212,7 @@ def try_safety_regret(mutation: Any, runs: int) -> Finding:
 
     def slack(trace: Trace) -> float:
         problem, gamma, instance = trace.problem, trace.safe_weights[:-1], measured(trace)
-        heavy, log = int((gamma > 0.5).sum()), math.log(3 * problem.horizon / problem.delta)
+        heavy, log = int((gamma > 0.5).sum()), math.log(3 * problem.rounds / problem.delta)
         wide = int((trace.of_arms(trace.radii) >= problem.margin**2 / 8).sum())
         light = math.sqrt(float((gamma[gamma <= 0.5] ** 2).sum())) * instance.safety_complexity
         regret = float(gamma @ safe_gaps(trace))
@@ -260,13 +260,14 @@ def try_weighted(mutation: Any, runs: int) -> Finding:
     def slack(trace: Trace) -> float:
         problem, feed = trace.problem, trace.weights * trace.loss_estimates
         u = paths.truncated_benchmark(trace)
-        terms, union = paths.martingales(trace, u), halving_log(problem, log_vertices(problem))
+        terms, instance = paths.martingales(trace, u), measured(trace)
+        union = halving_log(instance, log_vertices(instance))
         steps = [paths.step_slack(trace, feed, v) + paths.TOLERANCE for v in comparators(trace)]
         return min(
             *steps,
             paths.feed_slack(trace),
             paths.descent_slack(trace, feed, u),
-            paths.freedman(terms.own_variance, 1.0, halving_log(problem)) - terms.own,
+            paths.freedman(terms.own_variance, 1.0, halving_log(instance)) - terms.own,
             paths.freedman(terms.other_variance, terms.other_range, union) - terms.other,
             problem.n_arms - paths.truncation_cost(trace, u),
         )
