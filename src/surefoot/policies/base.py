@@ -50,8 +50,10 @@ class Policy(ABC):
     kind: ClassVar[str]
     """What the policy promises about the constraints: "hard", "soft" or "none"."""
 
-    _derived: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+    @property
+    def _derived(self) -> frozenset[str]:
+        """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+        return frozenset()
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
         if not isinstance(problem, Problem):
@@ -257,7 +259,7 @@ def is_share(value: object) -> bool:
 # from the rest, scratch space.
 DERIVED = frozenset({
     "limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds", "task",
-    "vertex", "observed_loss", "scores",
+    "vertex", "observed_loss", "scores", "settings", "memory",
 })  # fmt: skip
 
 

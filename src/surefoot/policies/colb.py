@@ -36,13 +36,15 @@ def learn(
     arm: int, propensity: float, loss: float, costs: Floats,
     proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float, multipliers: Floats,
     arms: Floats, rows: Floats, factor: Floats, places: Integers,
-    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
+    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
+    memory: Floats,
     empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     work = Workspace(arms, rows, factor, places)
     learner = Learner(proposal, rates, caps, limits, floor, growth, multipliers, work)
-    state = State(learner, Costs(counts, means, lower, upper, scale), empty_rounds, strategy, safe_weight)
+    known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
+    state = State(learner, known, empty_rounds, strategy, safe_weight)
     return update(state, arm, propensity, loss, costs)
 
 
