@@ -16,7 +16,7 @@ from surefoot.problem import Floats, Problem, choice
 class Confidence(ABC):
     """A way to bound mean costs from below and from above, for all arms and constraints and at all times.
 
-    Policies read the two bounds and nothing else. The option `confidence` takes an object of this family, or its name.
+    Policies read the two bounds and nothing else. The option `confidence` takes an object of this family or a name.
     """
 
     name: ClassVar[str]

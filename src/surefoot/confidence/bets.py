@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.confidence.base import OneSided
+from surefoot.kernels.betting import BETS, ROWS, SHARES
 from surefoot.problem import Floats, Problem, number
 
 HIGHEST, LOWEST = 4.0, -15.0  # logarithms to the base 2 of f / (1 - f)
@@ -37,6 +38,9 @@ class Mixture(OneSided):
         ln(1 / level) / f^2 observations, so the range lasts from the first of them to 10^10. Shares fall off slowly,
         like 1 / (3 + k) for f / (1 - f) = 2^(4 - k): early bounds matter more.
         """
+        settings = np.zeros((ROWS, self.bets))
         depths = np.linspace(0.0, HIGHEST - LOWEST, self.bets)
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)
-        return np.array([odds / (1.0 + odds), np.log(shares / shares.sum()) - self.evidence(problem)])
+        settings[BETS] = odds / (1.0 + odds)
+        settings[SHARES] = np.log(shares / shares.sum()) - self.evidence(problem)
+        return settings

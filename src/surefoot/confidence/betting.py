@@ -30,17 +30,18 @@ class Betting(Mixture):
 
     Notes
     -----
-    *Validity.* If the mean is q or more, a factor has expectation 1 or less, so the wealth is a
-    supermartingale, and by Ville's inequality reaches 1 / level with a probability of at most the level. It increases
-    with q, so to exclude q is to exclude all above. There is no union over time, and no horizon; which arm is
-    observed when may depend on all that was seen.
+    *Validity.* If the mean is q or more, a factor has expectation 1 or less, so the wealth is a supermartingale, and
+    by Ville's inequality reaches 1 / level with a probability of at most the level. It increases with q, so to
+    exclude q is to exclude all above. There is no union over time, and no horizon; which arm is observed when may
+    depend on all that was seen.
 
     The wealth against every q would have to be remembered: 160 kB per arm and constraint for 10 bets and a grid of
-    1,000 candidates on both sides. Instead the wealth against the present bounds is carried on exactly, and past
-    costs are remembered as weights on the nodes, a cost between two nodes shared between them so that its mean is
-    kept. The logarithm of a factor is concave in the cost, so wealth computed from the nodes is never too large, and
-    the bound never too narrow. It is as if 1 / (6 (nodes - 1)^2) were added to the variance: nothing for coin flips
-    (and for whatever takes the values of nodes), 1 % in width for a standard deviation of 0.05, 15 % for one of 0.01.
+    1,000 candidates on both sides. Instead past costs are remembered as weights on the nodes, a cost between two of
+    them shared so that its mean is kept. The logarithm of a factor is concave in the cost, so wealth computed from
+    the nodes is never too large, and the bound never too narrow. Nothing is lost for coin flips, nor for other costs
+    that take the values of nodes. Else it is as if 1 / (6 (nodes - 1)^2) were added to the variance: in width 0.3 %
+    for a standard deviation of 0.1 and 2 % for 0.05, 6 % for 0.02 and 11 % for 0.005 at N = 10,000 (measured; less
+    at smaller N).
 
     *Cost.* A product per bet and side. When the bound moves, a logarithm per bet and node in use, a few times.
     ``2 bets + nodes`` numbers are remembered per arm and constraint, 0.8 kB.

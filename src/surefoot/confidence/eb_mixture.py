@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.confidence.bets import Mixture
+from surefoot.kernels.betting import BETS
 from surefoot.kernels.costs import EB_MIXTURE, Costs
-from surefoot.kernels.eb_mixture import REMEMBERED
+from surefoot.kernels.eb_mixture import PRICES, REMEMBERED
 from surefoot.problem import Floats, Problem
 
 
@@ -67,8 +68,11 @@ class EBMixture(Mixture):
 
     def settings(self, problem: Problem) -> Floats:
         """The bets, the logarithms of their shares times the level, and psi."""
-        bets, shares = super().settings(problem)
-        return np.array([bets, shares, -np.log1p(-bets) - bets])
+        settings, powers = super().settings(problem), np.arange(2, 60)
+        bets = settings[BETS]
+        series = (bets[:, None] ** powers / powers).sum(axis=1)  # the same, and no digits cancel
+        settings[PRICES] = np.where(bets < 0.5, series, -np.log1p(-bets) - bets)
+        return settings
 
     def new_costs(self, problem: Problem) -> Costs:
         """Nothing known yet; see `Confidence`."""

@@ -12,11 +12,11 @@ from surefoot.problem import Problem
 
 @dataclass(frozen=True)
 class KLMixture(Mixture):
-    """All q than which a mixture of coins with lower means does not explain the costs 1 / level times as well.
+    """Likelihood ratios of coin flips: q is excluded if a mixture of coins with lower means explains the costs better.
 
-    With S the sum of N costs, the upper bound is the root in q of
+    How much better: 1 / level times. With S the sum of N costs, the upper bound is the root in q of
 
-        sum over bets f of share(f) ((1 - f) q / q)^S ((1 - (1 - f) q) / (1 - q))^(N - S) = 1 / level.
+        sum over bets f of share(f) (p / q)^S ((1 - p) / (1 - q))^(N - S) = 1 / level,   p = (1 - f) q.
 
     The lower bound is the same for 1 - cost. The level is delta / (2 K m), or delta / (K m) with ``sides="upper"``.
 
@@ -34,22 +34,21 @@ class KLMixture(Mixture):
     reaches 1 / level with a probability of at most the level. It increases with q, so to exclude q is to exclude all
     above. There is no union over time, and no horizon; which arm is observed when may depend on all that was seen.
 
-    All coins lie on the one side of q that the bound is about: no level is spent on the other. A continuous
-    mixture in their place, Beta(1/2, 1/2) restricted to that side, needs incomplete beta functions; it is at most 8 %
-    narrower (rare costs, N = 10 to 100), and 20 % wider for N = 10^6.
+    All coins lie on the one side of q that the bound is about: no level is spent on the other. A continuous mixture
+    in their place, Beta(1/2, 1/2) restricted to that side, would need incomplete beta functions. It is at most 7 %
+    narrower (rare costs, N = 30 to 100), and up to 14 % wider (N = 10^6).
 
-    For coin flips the bound is that of `Betting`. Other costs count in parts, a cost of 0.3 as 0.3 of a one and 0.7
-    of a zero, so that a small variance is of no use; see `Betting` and `EBMixture`.
+    This is `Betting` with two nodes. For coin flips the two are the same. Other costs count in parts, a cost of 0.3
+    as 0.3 of a one and 0.7 of a zero, so that a small variance is of no use.
 
-    *Cost.* Two logarithms, and Newton's method when they say that the bound may move. Two sums are remembered per
-    arm and constraint.
+    *Cost.* A product per bet and side. When the bound moves, two logarithms per bet, a few times. ``2 bets + 2``
+    numbers are remembered per arm and constraint, 0.3 kB.
 
     References
     ----------
-    Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of
-    Mathematical Statistics 1970 (mixtures and Ville's inequality); Garivier, Cappe, "The KL-UCB algorithm for bounded
-    stochastic bandits and beyond", COLT 2011, Lemma 9 (costs in [0, 1] are no worse than coin flips). The mixture is
-    our own.
+    Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of Mathematical Statistics 1970
+    (mixtures and Ville's inequality); Garivier, Cappe, "The KL-UCB algorithm for bounded stochastic bandits and
+    beyond", COLT 2011 (costs in [0, 1] are no worse than coin flips). The mixture is our own.
 
     Examples
     --------

@@ -24,8 +24,11 @@ import numpy as np
 from surefoot.kernels.compile import compiled_apart, compiled_sum, merged
 from surefoot.kernels.dual import ROUNDING, Floats
 
-BETS, SHARES = 0, 1  # rows of the settings: f, and ln(share in the mixture * level), so that a wealth of 1 is enough
-SETTLED = 1e-6  # how much more than enough the logarithm of the wealth may be
+# Rows of the settings:
+BETS, SHARES = 0, 1  # f, and ln(share in the mixture * level), so that a wealth of 1 is enough
+LOGARITHM, SLOPE, SIZE = 2, 3, 4  # room to compute: of a bet's wealth; in ln(odds); of the terms it is the sum of
+ROWS = 5
+SETTLED = 1e-4  # how much more than enough the logarithm of the wealth may be
 STEPS = 100
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
@@ -105,24 +108,26 @@ def excess(
 ) -> tuple[float, float]:
     """By how much the logarithm of the wealth is more than enough, and its slope in ln(odds); the wealth is kept."""
     n_bets = settings.shape[1]
-    first, nodes, last = n_bets if mirrored else 0, 2 * n_bets, memory.shape[2] - 2 * n_bets - 1
-    wealth, slope = 0.0, 0.0
+    nodes, last = 2 * n_bets, memory.shape[2] - 2 * n_bets - 1
     for j in range(n_bets):
-        bet, logarithm, rate, size = settings[BETS, j], settings[SHARES, j], 0.0, 0.0
-        for node in range(last + 1):
-            weight = memory[i, arm, nodes + (last - node if mirrored else node)]
-            if weight > 0.0:
-                cost = node / last
-                won = (1.0 - cost) * odds
-                factor = 1.0 + bet * (won - cost)
+        settings[LOGARITHM, j], settings[SLOPE, j], settings[SIZE, j] = settings[SHARES, j], 0.0, 0.0
+    for node in range(last + 1):
+        weight = memory[i, arm, nodes + (last - node if mirrored else node)]
+        if weight > 0.0:
+            cost = node / last
+            won = (1.0 - cost) * odds
+            for j in range(n_bets):
+                factor = 1.0 + settings[BETS, j] * (won - cost)
                 grown = weight * np.log(factor)
-                logarithm += grown
-                rate += weight * bet * won / factor
-                size += abs(grown)
-        rounding = ROUNDING * ((n + 16.0) * size + 32.0 * n + 64.0)
-        memory[i, arm, first + j] = np.exp(min(700.0, logarithm - rounding))
+                settings[LOGARITHM, j] += grown
+                settings[SLOPE, j] += weight * settings[BETS, j] * won / factor
+                settings[SIZE, j] += abs(grown)
+    first, wealth, slope = n_bets if mirrored else 0, 0.0, 0.0
+    for j in range(n_bets):
+        rounding = ROUNDING * ((n + 16.0) * settings[SIZE, j] + 32.0 * n + 64.0)
+        memory[i, arm, first + j] = np.exp(min(700.0, settings[LOGARITHM, j] - rounding))
         wealth += memory[i, arm, first + j]
-        slope += memory[i, arm, first + j] * rate
+        slope += memory[i, arm, first + j] * settings[SLOPE, j]
     return np.log(wealth), slope / wealth
 
 

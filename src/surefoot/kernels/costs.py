@@ -26,7 +26,7 @@ class Costs(NamedTuple):
     upper: Floats  # (m, K) g^_i(a) + beta(a), or another upper confidence bound
     scale: float  # beta(a)^2 * N(a), in the paper 4 ln(T K m / delta); for other bounds the evidence they ask for
     kind: int  # which bound
-    settings: Floats  # (rows, bets) what it has been told beside the scale
+    settings: Floats  # (rows, bets) what it has been told beside the scale, and room to compute
     memory: Floats  # (m, K, n) what it remembers beside counts and means
 
 

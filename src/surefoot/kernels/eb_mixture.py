@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from surefoot.kernels.betting import BETS, SETTLED, SHARES, STEPS
+from surefoot.kernels.betting import BETS, SHARES, STEPS
 from surefoot.kernels.compile import compiled_apart
 from surefoot.kernels.dual import Floats
 
 REMEMBERED = 2
 SQUARES, REACH = 0, 1  # the sum of squared surprises; the sum of deviations it allowed when that was last asked
+SETTLED = 1e-9  # how much more than enough the logarithm of the wealth may be
 PRICES = 2  # row of the settings: psi(bet) = -ln(1 - bet) - bet, what a bet pays for a squared surprise
 
 
@@ -44,8 +45,8 @@ def reach(settings: Floats, squares: float, guess: float) -> float:
                 wealth = np.exp(logarithm - top)
                 total += wealth
                 slope += wealth * bet
-        excess = top + np.log(total) - 1e-12  # more than rounding can be
-        if 0.0 <= excess < SETTLED:
+        excess = top + np.log(total)
+        if 1e-12 < excess < SETTLED:  # more than rounding can do
             break
-        reached -= excess * total / slope
+        reached -= (excess - 0.5 * SETTLED) * total / slope
     return reached
