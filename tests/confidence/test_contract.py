@@ -70,9 +70,18 @@ def test_bounds_of_arms_never_seen_are_refused(field: str) -> None:
         policy.tell((0, 0.5), 0.5, [0.5, 0.0])
     data = policy.to_dict()
     array = np.array(data["state"]["known"][field])
-    array[0, 3] = 0.5
+    array[0, 3] = 0.5  # an arm, and all that is remembered of it
     data["state"]["known"][field] = array.tolist()
     with pytest.raises(ValueError, match=rf"state.{field} must be . for an arm that was never observed, got"):
+        sf.SOLB.from_dict(data)
+
+
+def test_costs_that_were_not_counted_are_refused() -> None:
+    policy = sf.SOLB(PROBLEM, 1, confidence="kl-mixture")
+    policy.tell((0, 0.5), 0.5, [0.5, 0.0])
+    data = policy.to_dict()
+    data["state"]["known"]["memory"][1][0][-1] = 3.0
+    with pytest.raises(ValueError, match=r"state.memory must hold as many costs as state.counts counts, got more"):
         sf.SOLB.from_dict(data)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from surefoot.kernels.betting import BETS, SHARES, STEPS
 from surefoot.kernels.compile import compiled_apart
-from surefoot.kernels.dual import Floats
+from surefoot.kernels.dual import ROUNDING, Floats
 
 REMEMBERED = 2
 SQUARES, REACH = 0, 1  # the sum of squared surprises; the sum of deviations it allowed when that was last asked
@@ -37,7 +37,8 @@ def reach(settings: Floats, squares: float, guess: float) -> float:
         top, total, slope = -np.inf, 0.0, 0.0  # the wealth is exp(top) * total
         for j in range(settings.shape[1]):
             bet = settings[BETS, j]
-            logarithm = settings[SHARES, j] + bet * reached - settings[PRICES, j] * squares
+            won, paid = bet * reached, settings[PRICES, j] * squares
+            logarithm = settings[SHARES, j] + won - paid - 4.0 * ROUNDING * (won + paid + 64.0)
             if logarithm > top:
                 shrunk = np.exp(top - logarithm)
                 top, total, slope = logarithm, 1.0 + total * shrunk, bet + slope * shrunk
@@ -46,7 +47,7 @@ def reach(settings: Floats, squares: float, guess: float) -> float:
                 total += wealth
                 slope += wealth * bet
         excess = top + np.log(total)
-        if 1e-12 < excess < SETTLED:  # more than rounding can do
+        if 0.0 < excess < SETTLED:
             break
         reached -= (excess - 0.5 * SETTLED) * total / slope
     return reached

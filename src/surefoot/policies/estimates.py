@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from surefoot.kernels.costs import PAPER, Costs, bound, unknown_costs
+from surefoot.kernels.costs import BETTING, PAPER, Costs, bound, unknown_costs
 from surefoot.kernels.dual import Floats, Integers
 from surefoot.policies.base import DERIVED, Policy, snapshot
 from surefoot.problem import Problem
@@ -81,12 +81,15 @@ def restore(rounds: int, *estimates: Costs) -> None:
             for arm in np.flatnonzero(loaded.counts):
                 bound(loaded, int(arm))
         else:
-            check_unseen(loaded)
+            check_memory(loaded)
 
 
-def check_unseen(loaded: Costs) -> None:
-    """Refuse saved bounds of arms that have not been observed, but for 0 and 1."""
+def check_memory(loaded: Costs) -> None:
+    """Refuse saved bounds of arms that have not been observed, but for 0 and 1, and costs that were not counted."""
     unseen = loaded.counts == 0
     for name, start in (("lower", 0.0), ("upper", 1.0), ("memory", 0.0)):
         if (getattr(loaded, name)[:, unseen] != start).any():
             raise ValueError(f"state.{name} must be {start:g} for an arm that was never observed, got another number")
+    remembered = loaded.memory[:, :, 2 * loaded.settings.shape[1] :].sum(axis=2)
+    if loaded.kind == BETTING and (np.abs(remembered - loaded.counts) > 1e-6 * loaded.counts).any():
+        raise ValueError("state.memory must hold as many costs as state.counts counts, got more or fewer")

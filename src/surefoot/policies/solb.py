@@ -81,7 +81,8 @@ class SOLB(MirrorDescent):
         A number, or "theory", the value of Theorem 4, or "practical", the same without the constants of the proof:
         ``min(1/2, sqrt(K ln T / L*))``.
     confidence
-        "paper": the radius of Lemma 1.
+        "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
+        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`.
     benchmark_loss
         The total loss L* of the best safe strategy, if known, for the "theory" rate; else its worst case, the horizon.
 
