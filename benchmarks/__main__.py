@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import linear, projection, rounds, simulation
+from benchmarks import confidence, linear, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -28,4 +28,5 @@ opening()
 rounds.report()
 simulation.report()
 linear.report()
+confidence.report()
 projection.report()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.problem import Decision, EmptySafeSet, Infeasible, Problem, SafeStrategy
 
 if TYPE_CHECKING:
+    from surefoot import confidence
     from surefoot.analysis.optimum import Benchmark, offline_optimum, safest_strategy
     from surefoot.environments import costs, losses, scenarios
     from surefoot.environments.scenario import Scenario
@@ -68,6 +69,7 @@ _LAZY = {
     "Benchmark": "surefoot.analysis.optimum",
     "offline_optimum": "surefoot.analysis.optimum",
     "safest_strategy": "surefoot.analysis.optimum",
+    "confidence": "surefoot.confidence",
     "costs": "surefoot.environments",
     "losses": "surefoot.environments",
     "scenarios": "surefoot.environments",
@@ -110,6 +112,7 @@ __all__ = [
     "Table",
     "ThompsonSampling",
     "TsallisINF",
+    "confidence",
     "costs",
     "losses",
     "offline_optimum",
@@ -125,6 +128,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
     home = import_module(_LAZY[name])
+    if home.__name__ == f"surefoot.{name}":
+        return home
     value = getattr(home, name, None) or import_module(f"{_LAZY[name]}.{name}")
     globals()[name] = value
     return value

@@ -89,6 +89,9 @@ RULES: Mapping[str, Interval] = {
     "dual_rate": Interval(1e-12, 1e6),
     "option margin": Interval(1e-12, 1),  # "margin" is the parameter of a scenario
     "exploration": Interval(0, 1, open_low=True),
+    # confidence bounds
+    "bets": Interval(2, 1000, whole=True),
+    "nodes": Interval(2, 10_001, whole=True),
     # one projection
     "center": POSITIVE,
     "learning_rates": POSITIVE,
@@ -105,6 +108,9 @@ RULES: Mapping[str, Interval] = {
     "state.spent": Interval(0, 1e300),
     "state.counts": Interval(0, 1e15),
     "state.means": SHARE,
+    "state.lower": SHARE,
+    "state.upper": SHARE,
+    "state.memory": Interval(0, 1e300),
     "state.empty_rounds": Interval(0, 1e15),
     "state.safe_weight": SHARE,
     "state.other": Interval(-1e300, 1e300),

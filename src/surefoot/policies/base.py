@@ -52,8 +52,10 @@ class Policy(ABC):
     kind: ClassVar[str]
     """What the policy promises about the constraints: "hard", "soft" or "none"."""
 
-    _derived: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+    @property
+    def _derived(self) -> frozenset[str]:
+        """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
+        return frozenset()
 
     _in_turn: ClassVar[bool] = False
     """Whether `live` goes through `_learn` round by round although there is compiled code: for those who change it."""
@@ -291,7 +293,7 @@ def is_share(value: object) -> bool:
 # from the rest, scratch space.
 DERIVED = frozenset({
     "limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds", "task",
-    "vertex", "observed_loss", "scores",
+    "vertex", "observed_loss", "scores", "settings", "memory",
 })  # fmt: skip
 
 

@@ -37,7 +37,8 @@ def learn(
     proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float,
     base_rate: Floats, spent: Floats, allowance: float, multipliers: Floats,
     arms: Floats, rows: Floats, factor: Floats, places: Integers,
-    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float,
+    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
+    memory: Floats,
     empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
@@ -45,7 +46,8 @@ def learn(
     learner = Learner(
         proposal, rates, caps, limits, floor, growth, base_rate, spent, allowance, multipliers, work
     )  # fmt: skip
-    state = State(learner, Costs(counts, means, lower, upper, scale), empty_rounds, strategy, safe_weight)
+    known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
+    state = State(learner, known, empty_rounds, strategy, safe_weight)
     return update(state, arm, propensity, loss, costs)
 
 
@@ -72,7 +74,8 @@ class COLB(MirrorDescent):
         the analytic centre of the safe set whenever rate^2 times the squared losses since has passed K ln T. Cost
         estimates are kept.
     confidence
-        "paper": the radius of Lemma 1.
+        "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
+        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`.
     benchmark_loss
         The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
         case, the horizon.

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs, bound, unknown_costs
+from surefoot.kernels.costs import BETTING, PAPER, Costs, bound, unknown_costs
 from surefoot.kernels.dual import Floats, Integers
-from surefoot.policies.base import Policy, snapshot
+from surefoot.policies.base import DERIVED, Policy, snapshot
 from surefoot.problem import Problem
 
 LEAST_MARGIN = 1e-12
@@ -68,9 +68,28 @@ def check_counts(counts: Integers, rounds: int) -> None:
         raise ValueError(f"state.counts must sum to round = {rounds}, got a sum of {counts.sum()}")
 
 
+def derived_fields(known: Costs) -> frozenset[str]:
+    """What need not be saved: the paper's bounds, which follow from counts and means. Others only ever narrow."""
+    return DERIVED if known.kind == PAPER else DERIVED - {"lower", "upper", "memory"}
+
+
 def restore(rounds: int, *estimates: Costs) -> None:
-    """Set the bounds of estimates that were loaded, if their counts fit the number of rounds."""
+    """Set, or check, the bounds of estimates that were loaded, if their counts fit the number of rounds."""
     for loaded in estimates:
         check_counts(loaded.counts, rounds)
-        for arm in np.flatnonzero(loaded.counts):
-            bound(loaded, int(arm))
+        if loaded.kind == PAPER:
+            for arm in np.flatnonzero(loaded.counts):
+                bound(loaded, int(arm))
+        else:
+            check_memory(loaded)
+
+
+def check_memory(loaded: Costs) -> None:
+    """Refuse saved bounds of arms that have not been observed, but for 0 and 1, and costs that were not counted."""
+    unseen = loaded.counts == 0
+    for name, start in (("lower", 0.0), ("upper", 1.0), ("memory", 0.0)):
+        if (getattr(loaded, name)[:, unseen] != start).any():
+            raise ValueError(f"state.{name} must be {start:g} for an arm that was never observed, got another number")
+    remembered = loaded.memory[:, :, 2 * loaded.settings.shape[1] :].sum(axis=2)
+    if loaded.kind == BETTING and (np.abs(remembered - loaded.counts) > 1e-6 * loaded.counts).any():
+        raise ValueError("state.memory must hold as many costs as state.counts counts, got more or fewer")

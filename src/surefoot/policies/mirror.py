@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs, unknown_costs
+from surefoot.confidence import Confidence, resolve
+from surefoot.kernels.costs import Costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
-from surefoot.policies.base import DERIVED, optional, plain, snapshot
-from surefoot.policies.estimates import EstimatesCosts, restore
+from surefoot.policies.base import optional, plain, snapshot
+from surefoot.policies.estimates import EstimatesCosts, derived_fields, restore
 from surefoot.policies.rates import FASTEST, doubling_allowance, resolve_rate
 from surefoot.problem import SUM_TOLERANCE, Problem, choice
 
@@ -22,7 +24,9 @@ class MirrorDescent(EstimatesCosts):
     The state of a subclass has the fields ``learner, known, empty_rounds``.
     """
 
-    _derived = DERIVED
+    @property
+    def _derived(self) -> frozenset[str]:
+        return derived_fields(self._state.known)
 
     def __init__(
         self,
@@ -31,7 +35,7 @@ class MirrorDescent(EstimatesCosts):
         *,
         preset: str = "paper",
         learning_rate: float | str = "theory",
-        confidence: str = "paper",
+        confidence: str | Mapping[str, Any] | Confidence = "paper",
         benchmark_loss: float | None = None,
         **options: Any,
     ) -> None:
@@ -40,7 +44,7 @@ class MirrorDescent(EstimatesCosts):
             seed,
             preset=choice("preset", preset, ("paper",)),
             learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            confidence=choice("confidence", confidence, ("paper",)),
+            confidence=resolve(confidence).option(),
             benchmark_loss=optional("benchmark_loss", benchmark_loss),
             **options,
         )
@@ -58,9 +62,7 @@ class MirrorDescent(EstimatesCosts):
         return self.problem.limits
 
     def _new_costs(self) -> Costs:
-        problem = self.problem
-        scale = paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta)
-        return unknown_costs(problem.n_arms, problem.n_constraints, scale)
+        return resolve(self._options["confidence"]).new_costs(self.problem)
 
     def _restored(self) -> None:
         learner, known, horizon = self._state.learner, self._state.known, self.problem.rounds
@@ -100,8 +102,3 @@ class MirrorDescent(EstimatesCosts):
     def empty_rounds(self) -> int:
         """After how many rounds the truncated safe set was empty: 0 whenever the confidence bounds hold."""
         return int(self._state.empty_rounds[0])
-
-
-def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:
-    """4 ln(T K m / delta), the squared radius after one observation (Lemma 1); 0 when there is nothing to bound."""
-    return 4.0 * (math.log(horizon * n_arms * n_constraints) - math.log(delta)) if n_constraints else 0.0

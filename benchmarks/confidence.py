@@ -1,0 +1,91 @@
+"""Confidence bounds: time of an update, memory, width, and what they are worth to SOLB."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+
+import surefoot as sf
+from benchmarks.timing import best_of
+from surefoot.confidence import FAMILY, Confidence
+from surefoot.kernels.costs import Costs, observe
+from surefoot.problem import Floats
+
+PROBLEM = sf.Problem(5, [0.5, 0.5], 10_000, 0.05)
+MARKS = (100, 1000, 10_000)
+STREAMS = 20
+LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
+    "coin of 0.05": lambda rng, n: (rng.random(n) < 0.05).astype(float),
+    "coin of 0.5": lambda rng, n: (rng.random(n) < 0.5).astype(float),
+    "Beta, mean 0.5, deviation 0.05": lambda rng, n: rng.beta(49.5, 49.5, n),
+}
+BOUNDS: dict[str, Confidence] = {name: bound() for name, bound in FAMILY.items()}
+SCENARIOS = ("stochastic-v1", "drifting-v1", "llm-routing-v1")
+SEEDS, HORIZON = 10, 20_000
+
+
+@njit(error_model="numpy", _nrt=False)
+def follow(known, costs, row, marks, widths):  # type: ignore[no-untyped-def]
+    mark = 0
+    for t in range(costs.size):
+        row[0] = costs[t]
+        observe(known, 0, row)
+        if t + 1 == marks[mark]:
+            widths[mark] = 0.5 * (known.upper[0, 0] - known.lower[0, 0])
+            mark += 1
+
+
+def first_arm(bound: Confidence) -> Costs:
+    """Estimates of one arm with one constraint, at the level it has in the problem."""
+    known = bound.new_costs(PROBLEM)
+    arrays = {
+        name: np.ascontiguousarray(getattr(known, name)[:1, :1]) for name in ("means", "lower", "upper", "memory")
+    }
+    return known._replace(counts=known.counts[:1], **arrays)
+
+
+def widths_and_times() -> None:
+    print(f"half-widths after {', '.join(f'{n:,}' for n in MARKS)} observations (mean of {STREAMS} streams; K = 5, m = 2, "
+          "T = 10,000, delta = 0.05), and time of an update:")  # fmt: skip
+    marks, row = np.array(MARKS), np.zeros(1)
+    for law, draw in LAWS.items():
+        rng = np.random.default_rng(0)
+        streams = [draw(rng, MARKS[-1]) for _ in range(STREAMS)]
+        calls = {
+            name: lambda bound=bound: follow(first_arm(bound), streams[0], row, marks, np.zeros(3))
+            for name, bound in BOUNDS.items()
+        }
+        times = best_of(calls, repeats=5, seconds=0.02)
+        for name, bound in BOUNDS.items():
+            found = np.zeros((STREAMS, 3))
+            for stream, width in zip(streams, found, strict=True):
+                follow(first_arm(bound), stream, row, marks, width)
+            shown = " / ".join(f"{width:.2g}" for width in found.mean(axis=0))
+            memory = first_arm(bound).memory.nbytes
+            print(f"  {law}, {name}: {shown}, {times[name] / MARKS[-1] * 1e9:.0f} ns, {memory} bytes")
+
+
+def regrets() -> None:
+    print(
+        f'SOLB(learning_rate="practical"), {HORIZON:,} rounds, {SEEDS} seeds: regret (95 % interval), runs with a violation:'
+    )
+    variants: dict[str, Confidence] = dict(BOUNDS)
+    variants["betting, upper"] = sf.confidence.Betting(sides="upper")
+    for id in SCENARIOS:
+        factories = {
+            name: lambda problem, seed, bound=bound: sf.SOLB(problem, seed, learning_rate="practical", confidence=bound)
+            for name, bound in variants.items()
+        }
+        run = sf.simulate(sf.scenarios.make(id, horizon=HORIZON), factories, seeds=SEEDS, checkpoints=1, workers=1)
+        for row in run.summary().to_pylist():
+            print(f"  {id}, {row['policy']}: {row['regret']:,.0f} ({row['regret_low']:,.0f} to {row['regret_high']:,.0f}), "
+                  f"{row['violating_runs']} of {SEEDS}")  # fmt: skip
+
+
+def report() -> None:
+    widths_and_times()
+    regrets()
+    sys.stdout.flush()

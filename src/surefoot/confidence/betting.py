@@ -1,0 +1,77 @@
+"""A mixture of bets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefoot.confidence.bets import Mixture
+from surefoot.kernels.costs import BETTING, Costs
+from surefoot.problem import Problem, number
+
+
+@dataclass(frozen=True)
+class Betting(Mixture):
+    """All q against which no gambler has won 1 / level times the stake by betting that costs are lower.
+
+    The gambler splits the stake over bets f, and each multiplies its share by 1 + f (q - cost) / (1 - q) a cost. The
+    upper bound is the least q excluded so; the lower bound is the same for 1 - cost. The level is delta / (2 K m), or
+    delta / (K m) with ``sides="upper"``.
+
+    Parameters
+    ----------
+    sides
+        "both" or "upper"; see `OneSided`.
+    bets
+        How many there are in the mixture.
+    nodes
+        How finely past costs are remembered: at this many values from 0 to 1. More of them are tighter for costs that
+        vary by less than their spacing, and slower; what is valid does not depend on it.
+
+    Notes
+    -----
+    *Validity.* If the mean is q or more, a factor has expectation 1 or less, so the wealth is a supermartingale, and
+    by Ville's inequality reaches 1 / level with a probability of at most the level. It increases with q, so to
+    exclude q is to exclude all above. There is no union over time, and no horizon; which arm is observed when may
+    depend on all that was seen.
+
+    The wealth against every q would have to be remembered: 160 kB per arm and constraint for 10 bets and a grid of
+    1,000 candidates on both sides. Instead past costs are remembered as weights on the nodes, a cost between two of
+    them shared so that its mean is kept. The logarithm of a factor is concave in the cost, so wealth computed from
+    the nodes is never too large, and the bound never too narrow. Nothing is lost for coin flips, nor for other costs
+    that take the values of nodes. Else it is as if 1 / (6 (nodes - 1)^2) were added to the variance: in width 0.3 %
+    for a standard deviation of 0.1 and 2 % for 0.05, 6 % for 0.02 and 11 % for 0.005 at N = 10,000 (measured; less
+    at smaller N).
+
+    *Cost.* A product per bet and side. When the bound moves, a logarithm per bet and node in use, a few times.
+    ``2 bets + nodes`` numbers are remembered per arm and constraint, 0.8 kB.
+
+    References
+    ----------
+    Waudby-Smith, Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024; Orabona, Jun, "Tight
+    concentrations and confidence sequences from the regret of universal portfolio", IEEE Trans. Inf. Theory 2024
+    (mixtures of constant bets). The nodes are our own.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> problem = sf.Problem(n_arms=3, thresholds=[0.4], horizon=1000)
+    >>> policy = sf.COLB(problem, seed=7, confidence=sf.confidence.Betting(sides="upper"))
+    >>> for _ in range(100):
+    ...     policy.tell((0, 0.5), loss=0.5, costs=[0.1])
+    >>> policy.upper_costs.round(3)
+    array([[0.149, 1.   , 1.   ]])
+    """
+
+    nodes: int = 65
+
+    name: ClassVar[str] = "betting"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "nodes", int(number("nodes", self.nodes)))
+
+    def new_costs(self, problem: Problem) -> Costs:
+        """Nothing known yet; see `Confidence`."""
+        settings, remembered = self.settings(problem), 2 * self.bets + self.nodes
+        return self._unknown(problem, BETTING, self.evidence(problem), settings, remembered)

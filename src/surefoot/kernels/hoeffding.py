@@ -1,0 +1,23 @@
+"""Hoeffding's radius, which is the paper's too: only the scale differs. And how radii are rounded."""
+
+import numpy as np
+
+from surefoot.kernels.compile import merged
+from surefoot.kernels.dual import ROUNDING
+
+
+@merged
+def radius(scale: float, n: int) -> float:
+    """The half-width after n observations: beta(a) of Lemma 1 for the paper's scale."""
+    width: float = np.sqrt(scale / n)
+    return width
+
+
+@merged
+def rounding(n: int) -> float:
+    """More than a running mean of n numbers from [0, 1], or a radius around it, can be off by rounding.
+
+    The mean moves by (x - mean) / k in step k. Each step is off by 1.1e-16 at most, and is forgotten like 1 / k: in
+    all, 1.1e-16 (n / 2 + 2).
+    """
+    return ROUNDING * (n + 16.0)

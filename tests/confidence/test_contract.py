@@ -1,0 +1,141 @@
+"""COLB and SOLB with every bound: under contract as with the paper's, safe, and as they were when they come back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import surefoot as sf
+from surefoot.confidence import FAMILY, Bernstein, Betting, Confidence, EBMixture, Hoeffding, KLMixture, Paper, resolve
+from surefoot.kernels.betting import SHARES
+from tests.contracts.suite import PolicyContract, make_problem
+
+OTHERS = [name for name in FAMILY if name != "paper"]  # the paper's is under contract as the default
+
+
+def contract(cls: Any, confidence: Any) -> type[PolicyContract]:
+    class Contract(PolicyContract):
+        @staticmethod
+        def make(problem: sf.Problem, seed: int) -> sf.Policy:
+            made: sf.Policy = cls(problem, seed, learning_rate=0.3, confidence=confidence)
+            return made
+
+    return Contract
+
+
+for bound_name in OTHERS:
+    globals()[f"Test_SOLB_{bound_name}"] = contract(sf.SOLB, bound_name)
+    globals()[f"Test_COLB_{bound_name}"] = contract(sf.COLB, FAMILY[bound_name](sides="upper"))  # type: ignore[call-arg]
+Test_SOLB_coarse = contract(sf.SOLB, {"name": "betting", "bets": 3, "nodes": 2})
+
+PROBLEM = make_problem("K=5 m=2")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (Paper(), "paper"),
+        ("hoeffding", "hoeffding"),
+        (Bernstein(sides="upper"), {"name": "bernstein", "sides": "upper"}),
+        ({"name": "bernstein", "sides": "both"}, "bernstein"),
+        (KLMixture(bets=30), {"name": "kl-mixture", "sides": "both", "bets": 30}),
+        (EBMixture(), "eb-mixture"),
+        (Betting(bets=np.int64(8)), {"name": "betting", "sides": "both", "bets": 8, "nodes": 65}),  # type: ignore[arg-type]
+    ],
+)
+def test_options_survive_json(given: Any, kept: Any) -> None:
+    policy = sf.SOLB(PROBLEM, 1, confidence=given)
+    data = json.loads(json.dumps(policy.to_dict()))
+    assert data["options"]["confidence"] == kept
+    assert sf.SOLB.from_dict(data).to_dict() == policy.to_dict()
+    assert resolve(kept) == (given if isinstance(given, Confidence) else resolve(given))
+
+
+def test_the_papers_state_is_what_it_was() -> None:
+    """States that were saved before there were other bounds can still be loaded."""
+    policy = sf.SOLB(PROBLEM, 1)
+    policy.tell(policy.ask(), 0.5, [0.5, 0.0])
+    assert set(policy.to_dict()["state"]["known"]) == {"counts", "means"}
+    assert policy.to_dict()["options"]["confidence"] == "paper"
+
+
+@pytest.mark.parametrize("field", ["lower", "upper", "memory"])
+def test_bounds_of_arms_never_seen_are_refused(field: str) -> None:
+    policy = sf.SOLB(PROBLEM, 1, confidence="betting")
+    for _ in range(20):
+        policy.tell((0, 0.5), 0.5, [0.5, 0.0])
+    data = policy.to_dict()
+    array = np.array(data["state"]["known"][field])
+    array[0, 3] = 0.5  # an arm, and all that is remembered of it
+    data["state"]["known"][field] = array.tolist()
+    with pytest.raises(ValueError, match=rf"state.{field} must be . for an arm that was never observed, got"):
+        sf.SOLB.from_dict(data)
+
+
+def test_costs_that_were_not_counted_are_refused() -> None:
+    policy = sf.SOLB(PROBLEM, 1, confidence="kl-mixture")
+    policy.tell((0, 0.5), 0.5, [0.5, 0.0])
+    data = policy.to_dict()
+    data["state"]["known"]["memory"][1][0][-1] = 3.0
+    with pytest.raises(ValueError, match=r"state.memory must hold as many costs as state.counts counts, got more"):
+        sf.SOLB.from_dict(data)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_was_excluded_comes_back_with_the_state(name: str) -> None:
+    """Bounds that have seen better days: cheap costs first, dear ones after, saved in between and after."""
+    policy = sf.COLB(PROBLEM, 1, confidence=name)
+    for t in range(200):
+        policy.tell((t % 5, 0.2), 0.5, [float(t > 100 and t % 3 == 0), 0.25])
+        if t in (100, 199):
+            policy, before = sf.COLB.from_dict(json.loads(json.dumps(policy.to_dict()))), policy
+            assert (policy.upper_costs == before.upper_costs).all()
+            assert (policy.lower_costs == before.lower_costs).all()
+    assert (policy.upper_costs < 1).any()
+
+
+COSTS = np.array([[0.1, 0.45, 0.6, 0.8]])
+RUNS = 60
+
+
+def violating_runs(confidence: Any, weakened: bool = False) -> int:
+    """In how many runs SOLB, drawn towards the dearest arm, has ever played an unsafe strategy."""
+    horizon, found = 3000, 0
+    problem = sf.Problem(4, [0.5], horizon, 0.1, sf.SafeStrategy([1, 0, 0, 0], [0.1]))
+    losses = np.ascontiguousarray(np.broadcast_to([1.0, 0.6, 0.3, 0.0], (horizon, 4)))
+    for seed in range(RUNS):
+        policy = sf.SOLB(problem, seed, learning_rate=0.1, confidence=confidence)
+        if weakened:
+            policy._state.known.settings[SHARES] += 4.0
+        costs = (np.random.default_rng(seed).random((horizon, 1, 4)) < COSTS).astype(float)
+        strategies, weights = np.empty((horizon, 4)), np.empty(horizon)
+        policy.live(losses, costs, strategies, weights)
+        found += bool((strategies @ COSTS[0] > 0.5 + 1e-12).any())
+    return found
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_every_bound_keeps_every_round_safe(name: str) -> None:
+    """False alarm at most 1e-3 if runs violate with probability delta = 0.1; the control is caught below."""
+    assert violating_runs(name) <= binom.isf(1e-3 / len(FAMILY), RUNS, 0.1)
+
+
+@pytest.mark.parametrize("name", ["kl-mixture", "eb-mixture", "betting"])
+def test_too_little_evidence_is_unsafe(name: str) -> None:
+    assert violating_runs(name, weakened=True) > binom.isf(1e-3 / len(FAMILY), RUNS, 0.1)
+
+
+def test_hoeffding_narrows_what_the_paper_leaves_wide() -> None:
+    costs = [0.5, 0.0]
+    for cls in (sf.COLB, sf.SOLB):
+        wide, narrow = cls(PROBLEM, 1), cls(PROBLEM, 1, confidence=Hoeffding())
+        for _ in range(100):
+            wide.tell((0, 0.5), 0.5, costs)
+            narrow.tell((0, 0.5), 0.5, costs)
+        assert (
+            (narrow.upper_costs - narrow.lower_costs)[:, 0] < 0.7 * (wide.upper_costs - wide.lower_costs)[:, 0]
+        ).all()
