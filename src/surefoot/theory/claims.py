@@ -123,10 +123,11 @@ def slope_within(places: Sequence[float], values: Any, low: float, high: float, 
     """Fit log value = slope log place to each run (a row of values), and tell whether the mean slope is in a range.
 
     By Student's interval at level 1 - `LEVEL` over the runs: held if inside, refuted if outside, else not decided.
+    Where a value is not positive no slope can be fitted, and nothing is decided.
     """
     table = np.asarray(values, np.float64)
     if not (table > 0.0).all():
-        return Finding("refuted", f"{what} is not positive: {table.min():.3g}")
+        return Finding("not decided", f"{what} is not positive: {table.min():.3g}")
     logs = np.log(np.asarray(places, np.float64))
     centred = logs - logs.mean()
     slopes = np.log(table) @ centred / (centred @ centred)
