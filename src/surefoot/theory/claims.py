@@ -35,6 +35,11 @@ class Outcome(NamedTuple):
     slack: float
     clean: bool = True
 
+    @property
+    def fails(self) -> bool:
+        """Whether what must hold does not, or cannot be told since the slack is no number."""
+        return not self.slack >= 0.0
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -95,9 +100,9 @@ def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
 
     Held once the exact upper 95 % limit of the share of failures is below that probability.
     """
-    runs, failures = len(outcomes), sum(outcome.slack < 0.0 for outcome in outcomes)
+    runs, failures = len(outcomes), sum(outcome.fails for outcome in outcomes)
     clean = [outcome.slack for outcome in outcomes if outcome.clean]
-    broken = sum(slack < 0.0 for slack in clean)
+    broken = sum(outcome.fails for outcome in outcomes if outcome.clean)
     most = most_failures(runs, probability)
     figures = f"{failures} of {runs} runs fail (probability at most {probability:.2g}: refuted from {most + 1} on)"
     if broken:
@@ -112,7 +117,7 @@ def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
 def always(outcomes: Sequence[Outcome]) -> Finding:
     """Refute a statement about every clean path by a single failure."""
     clean = [outcome.slack for outcome in outcomes if outcome.clean]
-    broken = sum(slack < 0.0 for slack in clean)
+    broken = sum(outcome.fails for outcome in outcomes if outcome.clean)
     if broken:
         return Finding("refuted", f"{broken} of {len(clean)} clean runs fail, by up to {-min(clean):.2g}")
     figures = f"0 of {len(clean)} clean runs fail; least slack {min(clean, default=math.nan):.2g}"
