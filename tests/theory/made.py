@@ -1,4 +1,4 @@
-"""Policies made to order, and paths of them."""
+"""Policies made to order, paths of them, and claims about nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from surefoot.environments.scenario import Scenario
 from surefoot.policies.colb import COLB
 from surefoot.policies.solb import SOLB
 from surefoot.problem import Problem
+from surefoot.theory.claims import Claim, Finding
 from surefoot.theory.mutations import mutant
 from surefoot.theory.trace import Trace, record
 from tests.policies.constants import shrink_allowance, shrink_radius
@@ -57,3 +58,13 @@ def scrambled(scenario: Scenario, restarts: list[int], seed: int = 0) -> Trace:
         lower=plain.lower + 0.05 * rng.random(plain.lower.shape),
         upper=plain.upper + 0.05 * rng.random(plain.upper.shape),
     )
+
+
+def surviving(mutation: Any, runs: int) -> Finding:
+    """Hold what is not mutated; a mutation is the verdict of its own trial."""
+    return Finding("held" if mutation is None else mutation, f"{mutation} in [{runs}]")
+
+
+def made_up(name: str, trial: Any = surviving, runs: tuple[int, int] = (20, 800), **mutations: Any) -> Claim:
+    """A claim with this trial."""
+    return Claim(name, f"{name} is so.", "a family", "a path", "a test", trial, runs, mutations)

@@ -18,7 +18,6 @@ from surefoot.theory import verify as of_verify
 from surefoot.theory.catalogue import CLAIMS, claim, refuted_if
 from surefoot.theory.claims import (
     LEVEL,
-    Claim,
     Finding,
     Outcome,
     always,
@@ -30,6 +29,7 @@ from surefoot.theory.claims import (
     slope_within,
 )
 from surefoot.theory.verify import Result, attempt, runs_of, verify
+from tests.theory.made import made_up
 
 
 def tail(runs: int, probability: float, more_than: int) -> float:
@@ -166,17 +166,8 @@ def test_all_of_several() -> None:
 # Trials side by side
 
 
-def surviving(mutation: Any, runs: int) -> Finding:
-    """Hold what is not mutated; of mutations, whatever they are called."""
-    return Finding("held" if mutation is None else mutation, f"{mutation} {runs}")
-
-
 def broken(mutation: Any, runs: int) -> Finding:
     raise RuntimeError("this trial cannot be")
-
-
-def made_up(name: str, trial: Any = surviving, runs: tuple[int, int] = (20, 800), **mutations: Any) -> Claim:
-    return Claim(name, "It is so.", "none", "", "none", trial, runs, mutations)
 
 
 @pytest.mark.parametrize("own", ["held", "refuted", "not decided"])
@@ -194,8 +185,8 @@ def test_claims_that_are_not_in_the_catalogue_can_be_tried() -> None:
     first, second = verify(claims, workers=1, advance=advanced.append)
     assert (first.verdict, second.verdict) == ("held", "not decided")
     assert (first.passed, second.passed) == ([], ["two"])
-    assert first.finding.figures == "None 20"
-    assert first.mutations["one"].figures == "refuted 20"
+    assert first.finding.figures == "None in [20]"
+    assert first.mutations["one"].figures == "refuted in [20]"
     assert advanced == [1] * 6
 
 
