@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from pathlib import Path
 
 import typer
@@ -18,7 +19,7 @@ from surefoot.theory.verify import Result, verify
 INTRODUCTION = (
     "# Verification",
     "",
-    "Every claim of the paper, tried on the policies as they are and on mutations that are wrong in one way each.",
+    "Claims of the paper and ours, tried on the policies as they are and on mutations that are wrong in one way each.",
     "A claim is **held** if it survives its trial and the same trial refutes every mutation; it is **refuted** at a",
     "level of 0.001, or by a single path on which a statement about all paths fails; else it is **not decided**.",
     "",
@@ -32,6 +33,8 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
         claims = [claim(name) for name in names] or list(CLAIMS)
     except ValueError as error:
         raise refuse(str(error)) from None
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):  # now, not when all is done
+        raise refuse(f"out must be a file in a folder that exists, got {out}")
     console, results = Console(highlight=False), []
     width = max(len(tried.name) for tried in claims)
     trials = sum(1 + len(tried.mutations) for tried in claims)
@@ -40,11 +43,12 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
             results.append(result)
             console.print(line(result, width), soft_wrap=not console.is_terminal)
     if len(results) < len(claims):
-        console.print(f"Stopped with {len(claims) - len(results)} claims not tried.")
+        console.print(f"Stopped: {len(claims) - len(results)} of {len(claims)} claims not tried.")
         raise typer.Exit(130)
     if out is not None:
         try:
-            out.write_text(page(results, full), encoding="utf-8")
+            command = ["surefoot", "verify", *names, *(["--full"] if full else []), "--out", str(out)]
+            out.write_text(page(results, shlex.join(command)), encoding="utf-8")
         except OSError as error:
             raise refuse(f"out must be a file that can be written, got {out}: {error}") from None
         console.print(f"Evidence: {out}", soft_wrap=True)
@@ -66,9 +70,8 @@ def line(result: Result, width: int) -> str:
     )
 
 
-def page(results: list[Result], full: bool) -> str:
-    """The evidence, as Markdown."""
-    command = "surefoot verify --full --out docs/verification.md" if full else "surefoot verify"
+def page(results: list[Result], command: str) -> str:
+    """The evidence, as Markdown, and the command that makes it again."""
     seconds = sum(result.seconds for result in results)
     made = f"Made by `{command}` with surefoot {surefoot.__version__}, Python {platform.python_version()}."
     lines = [

@@ -19,7 +19,7 @@ from surefoot.analysis.statistics import mean_interval, share_interval
 Verdict = Literal["held", "refuted", "not decided"]
 
 LEVEL = 1e-3
-"""The chance with which a true claim is refuted, in every trial."""
+"""The chance with which a test refutes a true claim; where a trial joins several tests, their chances add up."""
 
 
 class Finding(NamedTuple):
@@ -34,6 +34,11 @@ class Outcome(NamedTuple):
 
     slack: float
     clean: bool = True
+
+    @property
+    def fails(self) -> bool:
+        """Whether what must hold does not, or cannot be told since the slack is no number."""
+        return not self.slack >= 0.0
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,9 @@ def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
 
     Held once the exact upper 95 % limit of the share of failures is below that probability.
     """
-    runs, failures = len(outcomes), sum(outcome.slack < 0.0 for outcome in outcomes)
+    runs, failures = len(outcomes), sum(outcome.fails for outcome in outcomes)
     clean = [outcome.slack for outcome in outcomes if outcome.clean]
-    broken = sum(slack < 0.0 for slack in clean)
+    broken = sum(outcome.fails for outcome in outcomes if outcome.clean)
     most = most_failures(runs, probability)
     figures = f"{failures} of {runs} runs fail (probability at most {probability:.2g}: refuted from {most + 1} on)"
     if broken:
@@ -112,7 +117,7 @@ def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
 def always(outcomes: Sequence[Outcome]) -> Finding:
     """Refute a statement about every clean path by a single failure."""
     clean = [outcome.slack for outcome in outcomes if outcome.clean]
-    broken = sum(slack < 0.0 for slack in clean)
+    broken = sum(outcome.fails for outcome in outcomes if outcome.clean)
     if broken:
         return Finding("refuted", f"{broken} of {len(clean)} clean runs fail, by up to {-min(clean):.2g}")
     figures = f"0 of {len(clean)} clean runs fail; least slack {min(clean, default=math.nan):.2g}"
@@ -123,10 +128,11 @@ def slope_within(places: Sequence[float], values: Any, low: float, high: float, 
     """Fit log value = slope log place to each run (a row of values), and tell whether the mean slope is in a range.
 
     By Student's interval at level 1 - `LEVEL` over the runs: held if inside, refuted if outside, else not decided.
+    Where a value is not positive no slope can be fitted, and nothing is decided.
     """
     table = np.asarray(values, np.float64)
     if not (table > 0.0).all():
-        return Finding("refuted", f"{what} is not positive: {table.min():.3g}")
+        return Finding("not decided", f"{what} is not positive: {table.min():.3g}")
     logs = np.log(np.asarray(places, np.float64))
     centred = logs - logs.mean()
     slopes = np.log(table) @ centred / (centred @ centred)

@@ -8,7 +8,6 @@ comparator in the truncated simplex.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -74,21 +73,25 @@ def descent_slack(trace: Trace, feed: Floats, u: Floats, weights: Floats | float
     return right - left if in_safe_sets(trace, u).all() else math.inf
 
 
+def epochs(trace: Trace) -> list[slice]:
+    """The rounds of each epoch of the doubling trick that are learnt from; the round that ends an epoch is not."""
+    starts = [0, *(np.flatnonzero(np.diff(trace.base_rates)) + 1).tolist()]
+    stops = [*(start - 1 for start in starts[1:]), trace.rounds]
+    return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
 def epochs_slack(trace: Trace, feed: Floats, u: Floats) -> float:
     """The doubling trick: Lemma 5 for each epoch, from the analytic centre with which it starts.
 
     First-order optimality of the centre c gives sum of u/c <= K, so D(u, c) <= K ln T / eta and h^T u <= 4 K at the
-    start. The round that ends an epoch is not learnt from.
+    start.
     """
     if not in_safe_sets(trace, u).all():
         return math.inf
-    n_arms, horizon = trace.problem.n_arms, trace.problem.rounds
-    log, worst = math.log(horizon), math.inf
-    ends = [0, *(np.flatnonzero(np.diff(trace.base_rates)) + 1), trace.rounds]
+    n_arms, log, worst = trace.problem.n_arms, math.log(trace.problem.rounds), math.inf
     here = trace.of_arms(trace.proposals)
-    for first, last in pairwise(ends):
-        rounds = slice(first, last - 1 if last < trace.rounds else last)
-        eta = trace.base_rates[first]
+    for rounds in epochs(trace):
+        eta = trace.base_rates[rounds.start]
         left = float((feed * (here - u[trace.arms]))[rounds].sum())
         squares = 0.5 * float((trace.of_arms(trace.rates) * (here * feed) ** 2)[rounds].sum())
         moving = (n_arms * log + n_arms * (log + 1.0) / (5.0 * log) + 4.0 * n_arms / (10.0 * log)) / eta
@@ -98,11 +101,15 @@ def epochs_slack(trace: Trace, feed: Floats, u: Floats) -> float:
 
 
 def caps_slack(trace: Trace) -> float:
-    """Caps and rates: h >= 1 / x~ of all rounds before, h <= 2 T, rates at most e^(1 / ln 2) times eta."""
-    restarts = np.flatnonzero(np.diff(trace.base_rates))
-    first = int(restarts[-1]) + 1 if restarts.size else 0
-    lowest = np.minimum.accumulate(trace.proposals[first:], axis=0)
-    above = (trace.caps[first:] * lowest - 1.0).min()
+    """Caps and rates: h >= 1 / x~ of all rounds before in the epoch, h <= 2 T, rates at most e^(1 / ln 2) times eta.
+
+    That is so while no safe set is empty: a proposal drawn at random may lie below every cap.
+    """
+    above = math.inf
+    for rounds in epochs(trace):
+        rows = slice(rounds.start, rounds.stop + 1)
+        lowest = np.minimum.accumulate(trace.proposals[rows], axis=0)
+        above = min(above, float((trace.caps[rows] * lowest - 1.0).min()))
     below = 2.0 - trace.caps.max() / trace.problem.rounds
     growth = math.exp(1.0 / math.log(2.0)) - (trace.rates.max(axis=1) / trace.base_rates).max()
     inside = trace.proposals.min() * trace.problem.rounds - 1.0
@@ -120,7 +127,7 @@ def mixing_slack(trace: Trace) -> float:
     costs = np.minimum(1.0, np.einsum("tia,ta->ti", trace.upper, trace.proposals))
     mixed = gamma[:, None] * problem.safe.costs + (1.0 - gamma[:, None]) * costs
     share = trace.strategies - (1.0 - gamma[:, None]) * trace.proposals
-    parts = gamma.min(), ceiling - gamma.max(), (problem.thresholds - mixed)[1:].min(initial=math.inf), share.min()
+    parts = gamma.min(), ceiling - gamma.max(), (problem.thresholds - mixed).min(initial=math.inf), share.min()
     return float(min(parts)) + TOLERANCE
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.analysis.hindsight import Hindsight
+from surefoot.analysis.ledger import WorldLedger
 from surefoot.environments.scenario import Scenario
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.problem import Floats, Problem
@@ -96,8 +97,9 @@ def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
             policy.tell(decision, float(of_arms[decision.arm]), costs[:, decision.arm].tolist())
             t += 1
     write(t)
-    hindsight = Hindsight(scenario.mean_costs, problem.thresholds)
-    best = hindsight.best(losses.sum(axis=0), np.zeros((n_arms, n_arms))).strategy
+    ledger = WorldLedger(problem, Hindsight(scenario.mean_costs, problem.thresholds))
+    ledger.add(losses)
+    best = ledger.settle().benchmark.strategy
     return Trace(
         problem, scenario.mean_costs, best, losses, arms, proposals, strategies, weights, rates, caps, base_rates,
         lower, upper, policy.empty_rounds,

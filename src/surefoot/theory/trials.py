@@ -110,11 +110,11 @@ def try_descent(mutation: Any, runs: int) -> Finding:
         sums = [paths.descent_slack(trace, feed, u) for u in comparators(trace)]
         return min(*steps, *sums, paths.caps_slack(trace))
 
-    # true of any radius: with a narrow one the thresholds are felt from the start
+    # true of any radius while there are safe sets: with a narrow one the thresholds are felt from the start
     narrow = mutations.mutant(COLB, *filter(None, (mutation, mutations.NarrowRadius)))
     scenario = boundary(1_500, n_constraints=2)
     found = traces(scenario, lambda problem, seed: narrow(problem, seed, learning_rate=0.2), runs)
-    return always([Outcome(slack(trace)) for trace in found])
+    return always([Outcome(slack(trace), trace.empty_rounds == 0) for trace in found])
 
 
 def printed_sampling(instance: Instance, variance: float) -> float:
@@ -204,7 +204,7 @@ def try_mixing(mutation: Any, runs: int) -> Finding:
     """Algorithm 2: weights, mixtures, and all constraints at the upper bounds."""
     narrow = mutations.mutant(SOLB, *filter(None, (mutation, mutations.NarrowRadius)))  # so that upper bounds are low
     found = traces(lopsided(2_000), lambda problem, seed: narrow(problem, seed, learning_rate=0.2), runs)
-    return always([Outcome(paths.mixing_slack(trace)) for trace in found])
+    return always([Outcome(paths.mixing_slack(trace), trace.empty_rounds == 0) for trace in found])
 
 
 def try_safety_regret(mutation: Any, runs: int) -> Finding:

@@ -13,8 +13,11 @@ from threading import Event
 from typing import NamedTuple
 
 from surefoot.policies.rates import Motionless
-from surefoot.theory.catalogue import CLAIMS, claim
+from surefoot.theory.catalogue import CLAIMS
 from surefoot.theory.claims import Claim, Finding, Verdict
+
+Trial = tuple[Claim, str | None]
+"""A claim, and the words for one of its mutations or None."""
 
 
 class Result(NamedTuple):
@@ -43,9 +46,9 @@ def runs_of(tried: Claim, full: bool, mutation: str | None) -> int:
     return runs if mutation is None else min(runs, max(100, runs // 4))
 
 
-def attempt(name: str, mutation: str | None, full: bool) -> tuple[Finding, float]:
+def attempt(tried: Claim, mutation: str | None, full: bool) -> tuple[Finding, float]:
     """One trial, and the seconds it took."""
-    tried, started = claim(name), time.perf_counter()
+    started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Motionless)  # rates are part of the trial
         finding = tried.trial(None if mutation is None else tried.mutations[mutation], runs_of(tried, full, mutation))
@@ -76,15 +79,16 @@ def verify(
 
     Examples
     --------
+    >>> from surefoot.theory.catalogue import claim
     >>> [result] = verify([claim("Lemma 1")], workers=1)
     >>> result.verdict, result.mutations["radius times 0.1"].verdict
     ('held', 'refuted')
     """
-    trials = [(tried.name, words) for tried in claims for words in (None, *tried.mutations)]
+    trials = [(tried, words) for tried in claims for words in (None, *tried.mutations)]
     found: dict[tuple[str, str | None], tuple[Finding, float]] = {}
     waiting = list(claims)
-    for trial, answer in _answers(trials, full, workers or os.cpu_count() or 1, stop or Event()):
-        found[trial] = answer
+    for (asked, words), answer in _answers(trials, full, workers or os.cpu_count() or 1, stop or Event()):
+        found[asked.name, words] = answer
         advance(1)
         while waiting and all((waiting[0].name, words) in found for words in (None, *waiting[0].mutations)):
             tried = waiting.pop(0)
@@ -95,8 +99,8 @@ def verify(
 
 
 def _answers(
-    trials: list[tuple[str, str | None]], full: bool, workers: int, stop: Event
-) -> Iterator[tuple[tuple[str, str | None], tuple[Finding, float]]]:
+    trials: list[Trial], full: bool, workers: int, stop: Event
+) -> Iterator[tuple[Trial, tuple[Finding, float]]]:
     if workers == 1:
         for trial in trials:
             if stop.is_set():
@@ -104,16 +108,17 @@ def _answers(
             yield trial, attempt(*trial, full)
         return
     # by process: paths are recorded in Python; a new one each, as threads and compiled code do not survive a fork
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_leave_interrupts) as pool:
-        pending: dict[Future[tuple[Finding, float]], tuple[str, str | None]] = {
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_leave_interrupts)
+    try:
+        pending: dict[Future[tuple[Finding, float]], Trial] = {
             pool.submit(attempt, *trial, full): trial for trial in trials
         }
         while pending and not stop.is_set():
             done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:
                 yield pending.pop(future), future.result()
-        for future in pending:
-            future.cancel()
+    finally:  # also when a trial breaks, or nobody wants the rest
+        pool.shutdown(cancel_futures=True)
 
 
 def _leave_interrupts() -> None:

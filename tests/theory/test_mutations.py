@@ -1,0 +1,183 @@
+"""Mutations alter what they say, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import surefoot as sf
+from surefoot.policies.colb import COLB
+from surefoot.policies.solb import SOLB
+from surefoot.problem import Floats
+from surefoot.theory import mutations
+from surefoot.theory.mutations import mutant
+from tests.theory.made import made
+
+COSTS = np.array([[0.9, 0.55, 0.2], [0.05, 0.1, 0.2]])
+SAFE = sf.SafeStrategy([0, 0, 1], [0.2, 0.2])
+PROBLEM = sf.Problem(3, [0.5, 0.5], 400, 0.1, SAFE)
+
+
+class Told(NamedTuple):
+    decision: sf.Decision
+    loss: float
+    costs: list[float]
+
+
+def feedback(rounds: int = 200) -> list[Told]:
+    """The better an arm the costlier, and the safe one is the worst."""
+    rng = np.random.default_rng(0)
+    told = []
+    for arm in rng.integers(3, size=rounds).tolist():
+        decision = sf.Decision(arm, float(rng.uniform(0.2, 1.0)), 1.0)
+        costs = (rng.random(2) < COSTS[:, arm]).astype(float).tolist()
+        told.append(Told(decision, float(rng.random() < (0.2, 0.4, 0.7)[arm]), costs))
+    return told
+
+
+class Seen(NamedTuple):
+    """What a policy shows before each of its rounds, and after the last."""
+
+    proposals: Floats
+    strategies: Floats
+    weights: Floats
+    lower: Floats
+    upper: Floats
+    rates: Floats
+
+
+def seen(policy: Any, told: list[Told]) -> Seen:
+    rows = []
+    for round_ in [*told, None]:
+        shown = policy.lower_costs, policy.upper_costs, policy.learning_rates
+        rows.append((policy.proposal, policy.strategy, policy.safe_weight, *shown))
+        if round_ is not None:
+            policy.tell(*round_)
+    return Seen(*(np.array(column) for column in zip(*rows)))
+
+
+def lived(cls: Any, *wrongs: Any, told: list[Told] | None = None, radius: float = 0.1) -> Seen:
+    """With a narrow radius, so that thresholds and upper bounds are felt."""
+    return seen(made(cls, *wrongs, radius=radius, learning_rate=0.3)(PROBLEM, 0), told or feedback())
+
+
+def mixtures(weights: Floats, proposals: Floats) -> Floats:
+    return np.asarray(weights[:, None] * SAFE.strategy + (1.0 - weights[:, None]) * proposals)
+
+
+def same(first: Seen, second: Seen, *but: str) -> bool:
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in Seen._fields if name not in but)
+
+
+@pytest.mark.parametrize("cls", [COLB, SOLB])
+def test_a_mutation_that_alters_nothing_is_the_policy(cls: Any) -> None:
+    assert same(lived(cls), lived(cls, mutations.Altered))
+
+
+@pytest.mark.parametrize("cls", [COLB, SOLB])
+def test_narrow_radius_is_a_tenth(cls: Any) -> None:
+    wide, narrow = lived(cls, radius=1.0), lived(cls, mutations.NarrowRadius, radius=1.0)
+    counts = np.array([round_.decision.arm for round_ in feedback()])[:, None] == np.arange(3)
+    scale = 4 * math.log(400 * 3 * 2 / 0.1) / np.maximum(1, counts.cumsum(axis=0))
+    for found, factor in ((wide, 1.0), (narrow, 0.1)):
+        radii = (found.upper - found.lower)[1:, 0] / 2
+        seen_before = counts.cumsum(axis=0) > 0
+        assert radii[seen_before] == pytest.approx(np.minimum(1.0, factor * np.sqrt(scale))[seen_before])
+    assert (wide.upper + wide.lower) == pytest.approx(narrow.upper + narrow.lower)  # means are the same
+
+
+def test_unprojected_is_the_policy_without_thresholds() -> None:
+    free = made(COLB, learning_rate=0.3)(sf.Problem(3, [], 400, 0.1), 0)
+    alone = seen(free, [Told(decision, loss, []) for decision, loss, _ in feedback()])
+    assert lived(COLB, mutations.Unprojected).proposals == pytest.approx(alone.proposals, abs=1e-12)
+    assert np.abs(lived(COLB).proposals - alone.proposals).max() > 0.05
+
+
+@pytest.mark.parametrize("cls", [COLB, SOLB])
+def test_stuck_stays_uniform(cls: Any) -> None:
+    found = lived(cls, mutations.Stuck)
+    assert found.proposals == pytest.approx(np.full((201, 3), 1 / 3))
+    assert found.strategies == pytest.approx(mixtures(found.weights, found.proposals))
+    assert np.array_equal(found.lower, lived(cls).lower)
+    assert (found.weights > 0).any() == (cls is SOLB)
+
+
+@pytest.mark.parametrize("cls", [COLB, SOLB])
+def test_fed_twice_is_told_half_the_propensity(cls: Any) -> None:
+    halved = [Told(sf.Decision(d.arm, d.propensity / 2), loss, costs) for d, loss, costs in feedback()]
+    assert same(lived(cls, mutations.FedTwice), lived(cls, told=halved))
+    assert not same(lived(cls, mutations.FedTwice), lived(cls))
+
+
+def test_divided_by_proposal_is_told_that_share() -> None:
+    policy, told = made(SOLB, radius=0.1, learning_rate=0.3)(PROBLEM, 0), []
+    for (arm, _, _), loss, costs in feedback():
+        told.append(Told(sf.Decision(arm, float(policy.proposal[arm])), loss, costs))
+        policy.tell(*told[-1])
+    assert same(lived(SOLB, mutations.DividedByProposal), lived(SOLB, told=told))
+    assert not same(lived(SOLB, mutations.DividedByProposal), lived(SOLB))
+
+
+def reweighed(wrong: Any, radius: float = 0.1) -> tuple[Seen, Floats]:
+    """What SOLB shows, and the weights of a mutation after the first round; all else is as it should be."""
+    right, found = lived(SOLB, radius=radius), lived(SOLB, wrong, radius=radius)
+    assert same(right, found, "weights", "strategies")
+    assert found.weights[0] == right.weights[0] == 0.625
+    assert found.strategies == pytest.approx(mixtures(found.weights, found.proposals), abs=1e-15)
+    assert np.abs(found.weights - right.weights).max() > 0.05
+    return right, found.weights[1:]
+
+
+def test_unmixed_plays_the_proposal() -> None:
+    assert not reweighed(mutations.Unmixed)[1].any()
+
+
+def test_mixed_by_lower_uses_lower_bounds() -> None:
+    right, weights = reweighed(mutations.MixedByLower)
+    for lower, proposal, weight in zip(right.lower[1:], right.proposals[1:], weights):
+        costs = np.minimum(1.0, lower @ proposal)
+        ratios = [(c - 0.5) / (c - 0.2) for c in costs if c > 0.5]
+        assert weight == pytest.approx(max(ratios, default=0.0))
+
+
+def test_literal_maximum_is_over_all_constraints() -> None:
+    right, weights = reweighed(mutations.LiteralMaximum, radius=0.01)
+    misled = met = 0
+    for upper, proposal, weight in zip(right.upper[1:], right.proposals[1:], weights):
+        costs = np.minimum(1.0, upper @ proposal)
+        ratios = [(c - 0.5) / (c - 0.2) for c in costs]
+        assert weight == pytest.approx(min(1.0, max(ratios)) if max(costs) > 0.5 else 0.0)
+        misled += max(costs) > 0.5 and min(costs) < 0.2
+        met += max(costs) <= 0.5
+    assert misled > 20
+    assert met > 0
+
+
+def test_gives_up_as_the_safe_arm_loses() -> None:
+    right, weights = reweighed(mutations.GivesUp)
+    safe, others = [0.0], [0.0]
+    for told, needed, weight in zip(feedback(), right.weights[1:], weights):
+        (safe if told.decision.arm == 2 else others).append(told.loss)
+        behind = sum(safe) / max(1, len(safe) - 1) - sum(others) / max(1, len(others) - 1)
+        assert weight == pytest.approx(needed * math.exp(-10 * max(0.0, behind)))
+
+
+def test_mutations_can_be_combined_and_are_named() -> None:
+    both = mutant(COLB, mutations.FedTwice, mutations.NarrowRadius)
+    assert both.__name__ == "FedTwiceNarrowRadiusCOLB"
+    assert issubclass(both, COLB)
+    found = lived(COLB, mutations.FedTwice, mutations.NarrowRadius, radius=1.0)
+    halved = [Told(sf.Decision(d.arm, d.propensity / 2), loss, costs) for d, loss, costs in feedback()]
+    assert same(found, lived(COLB, mutations.NarrowRadius, told=halved, radius=1.0))
+
+
+def test_every_mutation_is_tested_here() -> None:
+    here = Path(__file__).read_text()
+    made_here = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
+    classes = [found.__name__ for found in made_here if isinstance(found, type)]
+    assert len(classes) == 10
+    assert all(f"mutations.{name}" in here for name in classes)
