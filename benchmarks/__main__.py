@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import linear, projection, rounds, simulation
+from benchmarks import estimators, linear, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -29,3 +29,4 @@ rounds.report()
 simulation.report()
 linear.report()
 projection.report()
+estimators.report()
