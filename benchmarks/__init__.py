@@ -1,1 +1,1 @@
-"""Timed comparisons, never part of the tests. `make bench` runs them all and prints ratios measured in one run."""
+"""Comparisons, timed and measured, never part of the tests. `make bench` runs them all; ratios are of one run."""

@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, linear, projection, rounds, simulation
+from benchmarks import confidence, estimators, linear, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -30,3 +30,4 @@ simulation.report()
 linear.report()
 confidence.report()
 projection.report()
+estimators.report()
