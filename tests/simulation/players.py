@@ -53,6 +53,14 @@ class Disguised:
         return self.policy.safe_weight
 
     @property
+    def lower_costs(self) -> Floats:
+        return self.policy.lower_costs  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def upper_costs(self) -> Floats:
+        return self.policy.upper_costs  # type: ignore[attr-defined,no-any-return]
+
+    @property
     def empty_rounds(self) -> int:
         return self.policy.empty_rounds  # type: ignore[attr-defined,no-any-return]
 

@@ -11,6 +11,7 @@ import surefoot as sf
 from surefoot.analysis.clean import truncated
 from surefoot.simulation.world import World, policy_seed
 from tests.policies.constants import shrink_radius
+from tests.simulation.players import always
 
 HORIZON, SEEDS = 400, 12
 PROBLEM = sf.Problem(3, [0.5, 0.6], HORIZON, 0.1, sf.SafeStrategy([0, 0, 1], [0.2, 0.3]))
@@ -69,6 +70,12 @@ def test_policies_without_bounds_and_problems_without_thresholds_say_nothing() -
     run = sf.simulate(SCENARIO, {"exp3": sf.Exp3, "none": sf.LogBarrier}, seeds=1, checkpoints=[100], workers=1)
     assert run.table.column("clean").to_pylist() == [None, None]
     assert run.table.column("benchmark_kept").to_pylist() == [None, None]
+
+
+def test_bounds_of_the_wrong_size_are_refused() -> None:
+    shown = {"lower_costs": [[0.0, 0.0, 0.0]], "upper_costs": [[1.0, 1.0, 1.0]]}
+    with pytest.raises(ValueError, match=r"lower_costs of odd must have the shape \(2, 3\), got \(1, 3\)"):
+        sf.simulate(SCENARIO, {"odd": always([0, 0, 1], **shown)}, seeds=1, checkpoints=[10], workers=1)
 
 
 def test_adaptive_worlds_are_watched_too() -> None:

@@ -17,6 +17,7 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.watch import look
 from surefoot.policies.base import Policy
 from surefoot.problem import RULES, SUM_TOLERANCE, Floats, Problem, shown
 from surefoot.simulation.run import SCHEMA
@@ -27,7 +28,10 @@ DRAWN = 3
 
 
 class Player(Protocol):
-    """What can be simulated. A `Policy` is one; `safe_weight`, `proposal` and `empty_rounds` are looked at if there."""
+    """What can be simulated. A `Policy` is one.
+
+    `safe_weight`, `proposal`, `empty_rounds`, `lower_costs` and `upper_costs` are looked at if there.
+    """
 
     @property
     def strategy(self) -> Floats:
@@ -66,7 +70,8 @@ class Episode:
             )
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
         self._clean = CleanEvent(scenario.problem, hindsight)
-        if isinstance(player, Policy) and hasattr(player, "lower_costs"):
+        self._shows_bounds = hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
+        if isinstance(player, Policy) and self._shows_bounds:
             player.watched(self._clean.eye)
 
     def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
@@ -105,6 +110,8 @@ class Episode:
             arm = self._known(decision[0] if isinstance(decision, Sequence) and decision else decision)
             player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
             self.counts[arm] += 1
+            if self._shows_bounds and not isinstance(player, Policy):
+                look(self._clean.eye, self._bounds("lower_costs"), self._bounds("upper_costs"), arm)
 
     def _check_block(self, strategies: Floats, safe_weights: Floats) -> None:
         """Refuse strategies that are none, and safe weights that cannot be."""
@@ -117,6 +124,14 @@ class Episode:
             wrong_weight = safe_weights[~((safe_weights >= 0.0) & (safe_weights <= largest))][0]
             rule = "in [0, 1]" if largest else "0 where there is no safe strategy"
             raise ValueError(f"safe_weight of {self.name} must be {rule}, got {shown(wrong_weight)}")
+
+    def _bounds(self, name: str) -> Floats:
+        bounds, shape = np.ascontiguousarray(getattr(self.player, name), np.float64), self.scenario.mean_costs.shape
+        if bounds.shape != shape:
+            raise ValueError(
+                f"{name} of {self.name} must be an array of shape {shape}, got one of shape {bounds.shape}"
+            )
+        return bounds
 
     def _weight(self) -> float:
         weight = getattr(self.player, "safe_weight", 0.0)
