@@ -127,10 +127,8 @@ class Episode:
 
     def _bounds(self, name: str) -> Floats:
         bounds, shape = np.ascontiguousarray(getattr(self.player, name), np.float64), self.scenario.mean_costs.shape
-        if bounds.shape != shape:
-            raise ValueError(
-                f"{name} of {self.name} must be an array of shape {shape}, got one of shape {bounds.shape}"
-            )
+        if bounds.size and bounds.shape != shape:
+            raise ValueError(f"{name} of {self.name} must have the shape {shape}, got {bounds.shape}")
         return bounds
 
     def _weight(self) -> float:
