@@ -367,7 +367,7 @@ class Problem:
         if self.horizon is not None and self.margin < 12 * self.n_arms / self.horizon:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
-                "every round is still safe, but the regret bounds of the hard-constraint policies do not apply",
+                "every round is still safe, but the paper's bounds on regret under hard constraints do not apply",
                 stacklevel=3,
             )
 

@@ -1,7 +1,8 @@
 """What the regret of mirror descent is made of, with all constants.
 
 Every regret bound here has the form R <= fixed + slope V + root sqrt(V), where V = R + L* is the total expected loss
-of what was played. Solved for V it gives the bound; `Descent` keeps the pieces apart.
+of what was played. Solved for V it gives the bound; `Descent` keeps the pieces apart. Where R is the learning regret
+of SOLB alone, R + L* is no less than what its proposals lose by their weight, and takes the place of V.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from surefoot.policies.rates import comparators_log, halving_log, learning_rate_cap, theory_rate, weighted_rate
 from surefoot.problem import number
-from surefoot.theory.descent import Descent, cost_log, moving, printed_descent, settled
+from surefoot.theory.descent import Descent, cost_log, most_played_loss, moving, printed_descent, settled
 from surefoot.theory.instance import Bound, Instance
 from surefoot.theory.soft import enough_rounds
 
@@ -54,57 +55,63 @@ def lemma_3(instance: Instance, *, heavy_rounds: float | None = None) -> Bound:
     else:
         heavy = float(number("heavy_rounds", heavy_rounds))
     weights = n_arms / margin * math.sqrt(768 * log + 1024 * log**2 + 2)
-    return safety_bound(instance, "Lemma 3: safety regret", weights, heavy, events=3 if heavy_rounds is None else 2)
+    terms = {"light rounds": weights * instance.safety_complexity, "heavy rounds": heavy}
+    events, conditions = 3 if heavy_rounds is None else 2, (wide_margin(instance),)
+    return safety_bound(instance, "Lemma 3: safety regret", terms, events, conditions)
 
 
-def lemma_3_sharp(instance: Instance, *, heavy_rounds: float | None = None) -> Bound:
-    """Safety regret of SOLB, by Jensen's inequality where the paper has that of Cauchy and Schwarz.
+def lemma_3_sharp(instance: Instance) -> Bound:
+    """Safety regret of SOLB with either estimator, in one term and whatever the margin.
 
     Parameters
     ----------
-    instance, heavy_rounds
-        As for `lemma_3`.
+    instance
+        What it is about.
 
     Notes
     -----
-    While the cost estimates are within their radii, the safe weight is at most (2 beta^T x~ + K / T) / rho, and
-    (beta^T x~)^2 <= 4 L sum of x~ / max(1, N). With x for x~ these sums are conditional means of 1 / max(1, N) of the
-    drawn arm, so together at most M = e / (e - 1) (K (2 + ln T) + ln(1 / delta)), but for probability delta.
-    Light rounds have x~ <= 2 x: the squared weights sum to at most 64 L M / rho^2 + 2 K^2 / (T rho^2).
-    Heavy rounds have x~ <= x / rho, and a pessimistic cost that exceeds its threshold by more than rho, so that
-    beta^T x~ >= rho / 2 - K / 2 T >= 11 rho / 24: there are at most (24 / 11)^2 4 L M / rho^3. That is sqrt(K) / rho
-    in place of K / rho, and K / rho^3 in place of K / rho^6.
+    While the cost estimates are within their radii: let the constraint that asks for the safe weight exceed its
+    threshold by d, pessimistically, and the safe strategy stay r >= rho below. The safe weight is d / (d + r), that
+    of the proposal r / (d + r), and d <= 2 beta^T x~ + K / T. By Jensen's inequality, where the paper has that of
+    Cauchy and Schwarz, (beta^T x~)^2 <= 4 L sum of x~ / max(1, N), and x~ <= x (d + r) / r. So in every round the
+    squared safe weight is at most 32 L / rho^2 times the sum of x / max(1, N), plus 2 (K / (T rho))^2. These sums are
+    conditional means of 1 / max(1, N) of the drawn arm, together at most M = e / (e - 1) (K (2 + ln T) + ln(1 /
+    delta)), but for probability delta. "mixing" is sqrt(32 L M + 2 K^2 / T) / rho times the safety complexity.
+
+    The proposal has a small weight only where d is large, and then the radii are wide. That spares the count of heavy
+    rounds and the paper's condition on the margin: sqrt(K) / rho in place of K / rho, and nothing in place of
+    K / rho^6.
 
     References
     ----------
-    Our own, after Lemma 3 of "Data-Dependent Regret Bounds for Constrained MABs".
+    Our own, after Lemma 3 of "Data-Dependent Regret Bounds for Constrained MABs"; proved in
+    docs/theory/weighted-estimator.md.
 
     Examples
     --------
     >>> instance = Instance(5, 1, 10_000, 0.05, margin=0.3, benchmark_loss=1_000, gap=0.2, threshold=0.5)
-    >>> {term: f"{value:.2g}" for term, value in lemma_3_sharp(instance).terms.items()}
-    {'light rounds': '1.9e+04', 'heavy rounds': '9.1e+05'}
+    >>> {term: round(value) for term, value in lemma_3_sharp(instance).terms.items()}
+    {'mixing': 13548}
     """
     n_arms, horizon, margin, log = instance.n_arms, instance.horizon, instance.known("margin"), cost_log(instance)
     means = FROM_COUNTS * (n_arms * (2 + math.log(horizon)) - math.log(instance.delta))
-    if heavy_rounds is None:
-        heavy = (24 / 11) ** 2 * 4 * log * means / margin**3
-    else:
-        heavy = float(number("heavy_rounds", heavy_rounds))
-    weights = math.sqrt(64 * log * means + 2 * n_arms**2 / horizon) / margin
-    return safety_bound(instance, "Lemma 3 sharp: safety regret", weights, heavy, events=2)
+    weights = math.sqrt(32 * log * means + 2 * n_arms**2 / horizon) / margin
+    terms = {"mixing": weights * instance.safety_complexity}
+    return safety_bound(instance, "Lemma 3 sharp: safety regret", terms, events=2)
 
 
-def safety_bound(instance: Instance, name: str, weights: float, heavy: float, events: int) -> Bound:
-    """The bound that follows from the root of the sum of squared light weights, and the number of heavy rounds."""
+def safety_bound(
+    instance: Instance, name: str, terms: Mapping[str, float], events: int, conditions: tuple[Condition, ...] = ()
+) -> Bound:
+    """A bound on safety regret, which is at most the root of the horizon times the safety complexity anyway."""
     complexity = instance.safety_complexity
     return Bound(
         name,
         "What SOLB loses by mixing in the safe strategy is at most this.",
-        {"light rounds": weights * complexity, "heavy rounds": heavy},
-        trivial=min(instance.horizon - instance.benchmark_loss, complexity * math.sqrt(instance.horizon)),
+        terms,
+        trivial=min(instance.horizon - instance.benchmark_loss, math.sqrt(instance.horizon) * complexity),
         probability=instance.sure(events),
-        conditions=(wide_margin(instance),),
+        conditions=conditions,
     )
 
 
@@ -187,74 +194,78 @@ def theorem_4(instance: Instance, *, total_loss: float | None = None, heavy_roun
     rate, conditions = printed_rate(instance)
     descent = printed_descent(instance, rate, instance.known("margin"))
     safety = lemma_3(instance, heavy_rounds=heavy_rounds)
-    return joint_bound(
-        instance, "Theorem 4: SOLB regret", descent, safety, total_loss, 6 if heavy_rounds is None else 5, conditions
-    )
+    whole = descent._replace(fixed={**descent.fixed, **safety.terms})
+    terms = settled(whole, instance.benchmark_loss, total_loss)
+    events = 6 if heavy_rounds is None else 5
+    return regret_bound(instance, "Theorem 4: SOLB regret", terms, events, (*conditions, *safety.conditions))
 
 
-def weighted(instance: Instance, *, total_loss: float | None = None, heavy_rounds: float | None = None) -> Bound:
+def weighted(instance: Instance, *, total_loss: float | None = None) -> Bound:
     """Regret of SOLB whose loss estimates are multiplied by the weight of the proposal (`estimator="weighted"`).
 
     Parameters
     ----------
     instance
         What it is about; its learning rate is by default `weighted_rate`.
-    total_loss, heavy_rounds
-        As for `theorem_4`.
+    total_loss
+        Total expected loss of what was played (the column `loss` of a run), if measured; the bound uses it where it
+        is less than the most that the proposals can lose.
 
     Notes
     -----
     Mirror descent on (1 - gamma) times the estimates proves the weighted regret itself, so that nothing has to
     cancel across rounds, and since (1 - gamma) x~ <= x it meets losses of at most 1. Hence no margin in its terms:
-    C1 / eta + (5/2) eta times the losses met + 45 eta iota' ln T (L* + K) + 3 sqrt(V iota) + 2 iota + K, if eta is
-    at most 1 / (40 iota' ln T). The losses met are at most 2.5 V + 3.5 iota. iota is `halving_log`, iota' the same
-    for all vertices of the safe set at once, of which there are at most C(K + m, m + 1): the bound holds against
-    adaptive adversaries. To this comes `lemma_3_sharp`.
+    the learning regret is at most C1 / eta + (5/2) eta (2.5 W + 3.5 iota) + 45 eta iota' ln T (L* + K) +
+    3 sqrt(W iota) + 2 iota + K, if eta is at most 1 / (40 iota' ln T). W, the sum of (1 - gamma) l^T x~, is what the
+    proposals lose by their weight. It is at most the learning regret plus L*, which makes this a quadratic in
+    sqrt(W), and at most what is played loses. iota is `halving_log`, iota' the same for all vertices of the safe set
+    at once, of which there are at most C(K + m, m + 1): the bound holds against adaptive adversaries. To this comes
+    `lemma_3_sharp`, the only term with the margin.
 
     References
     ----------
-    Our own; it answers the question whether bandit complexity has to be divided by the margin.
+    Our own, proved in docs/theory/weighted-estimator.md; it answers the question whether bandit complexity has to be
+    divided by the margin.
 
     Examples
     --------
     >>> instance = Instance(5, 1, 10_000, 0.05, margin=0.3, benchmark_loss=1_000, gap=0.2, threshold=0.5)
     >>> f"{weighted(instance).total:.3g}"
-    '1.06e+06'
+    '1.41e+05'
     """
-    iota, union_log = halving_log(instance), comparators_log(instance)
-    rate = instance.learning_rate or weighted_rate(instance, instance.benchmark_loss)
+    iota, union_log, loss = halving_log(instance), comparators_log(instance), instance.benchmark_loss
+    rate = instance.learning_rate or weighted_rate(instance, loss)
     fixed = {
         "moving": moving(instance) / rate,
         "variance": 2.5 * rate * 3.5 * iota,
-        "estimation": 45 * rate * union_log * (instance.benchmark_loss + instance.n_arms),
+        "estimation": 45 * rate * union_log * (loss + instance.n_arms),
         "sampling": 2 * iota,
         "truncation": float(instance.n_arms),
     }
     descent = Descent(fixed, slope=2.5 * rate * 2.5, root=3 * math.sqrt(iota))
-    safety = lemma_3_sharp(instance, heavy_rounds=heavy_rounds)
+    if total_loss is not None:
+        total_loss = min(float(number("total_loss", total_loss)), most_played_loss(descent, loss))
     capped = rate <= 1 / (40 * union_log)
-    conditions = (enough_rounds(instance), ("learning_rate <= 1 / (40 iota' ln T)", capped))
-    return joint_bound(instance, "Weighted: SOLB regret", descent, safety, total_loss, 5, conditions)
+    return regret_bound(
+        instance,
+        "Weighted: SOLB regret",
+        {**settled(descent, loss, total_loss), **lemma_3_sharp(instance).terms},
+        5,
+        (enough_rounds(instance), ("learning_rate <= 1 / (40 iota' ln T)", capped)),
+    )
 
 
-def joint_bound(
-    instance: Instance,
-    name: str,
-    descent: Descent,
-    safety: Bound,
-    total_loss: float | None,
-    events: int,
-    conditions: tuple[Condition, ...],
+def regret_bound(
+    instance: Instance, name: str, terms: Mapping[str, float], events: int, conditions: tuple[Condition, ...]
 ) -> Bound:
-    """Safety regret and learning regret together."""
-    whole = descent._replace(fixed={**descent.fixed, **safety.terms})
+    """A bound on safety regret and learning regret together."""
     return Bound(
         name,
         "The regret of SOLB, against the best safe strategy in hindsight, is at most this.",
-        settled(whole, instance.benchmark_loss, total_loss),
+        terms,
         trivial=instance.horizon - instance.benchmark_loss,
         probability=instance.sure(events),
-        conditions=(*conditions, *safety.conditions),
+        conditions=conditions,
     )
 
 
