@@ -3,6 +3,9 @@
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.dual import Floats
 
+PATIENCE = 0.02
+"""Added to the loss gap of an anchor, a round: of equally good ones that with the least weight is taken."""
+
 
 @compiled
 def weight_needed(proposal: Floats, upper: Floats, thresholds: Floats, safe_costs: Floats) -> float:
@@ -23,3 +26,74 @@ def mix(strategy: Floats, weight: float, safe_strategy: Floats, proposal: Floats
     """X = gamma x^diamond + (1 - gamma) x~."""
     for a in range(strategy.size):
         strategy[a] = weight * safe_strategy[a] + (1.0 - weight) * proposal[a]
+
+
+@compiled
+def safe_share(strategy: Floats, safe_strategy: Floats) -> float:
+    """The largest part of a strategy that is the safe strategy itself, whose costs are known."""
+    share = 1.0
+    for a in range(strategy.size):
+        if safe_strategy[a] > 0.0:
+            share = min(share, strategy[a] / safe_strategy[a])
+    return share
+
+
+@compiled
+def pessimistic_cost(
+    i: int, strategy: Floats, upper: Floats, share: float, safe_strategy: Floats, safe_costs: Floats
+) -> float:
+    """An upper bound on a cost of a strategy: that of its safe part is known, the rest is bounded arm by arm."""
+    cost, known = 0.0, share * safe_costs[i]
+    for a in range(strategy.size):
+        cost += upper[i, a] * strategy[a]
+        known += upper[i, a] * max(0.0, strategy[a] - share * safe_strategy[a])
+    return min(1.0, min(cost, known))
+
+
+@compiled
+def mix_anchored(
+    strategy: Floats, proposal: Floats, totals: Floats, rounds: float, upper: Floats, thresholds: Floats,
+    safe_strategy: Floats, safe_costs: Floats, excess: Floats, anchors: float,
+) -> float:  # fmt: skip
+    """Mix the proposal with a strategy that is certified safe, until every cost is under its threshold.
+
+    Candidates are the safe strategy and, if `anchors` is 1, every arm whose upper bounds are all under the thresholds;
+    the one with the least weight times loss gap is taken, the gap by the loss estimates so far. `excess` is scratch.
+
+    Returns the weight of the safe strategy.
+    """
+    n_arms, over = proposal.size, False
+    share = safe_share(proposal, safe_strategy)
+    for i in range(thresholds.size):
+        cost = pessimistic_cost(i, proposal, upper, share, safe_strategy, safe_costs)
+        excess[i] = cost - thresholds[i]
+        over = over or excess[i] > 0.0
+    for a in range(n_arms):
+        strategy[a] = proposal[a]
+    if not over:
+        return 0.0
+    own, safe_total = 0.0, 0.0
+    for a in range(n_arms):
+        own += proposal[a] * totals[a]
+        safe_total += safe_strategy[a] * totals[a]
+    anchor, weight, price = -1, 0.0, 0.0
+    for i in range(thresholds.size):
+        if excess[i] > 0.0:
+            weight = max(weight, excess[i] / (excess[i] + thresholds[i] - safe_costs[i]))
+    price = weight * ((safe_total - own) / rounds + PATIENCE)
+    for k in range(n_arms if anchors > 0.0 else 0):
+        other, certified = 0.0, True
+        for i in range(thresholds.size):
+            room = thresholds[i] - upper[i, k]
+            certified = certified and room >= 0.0
+            if excess[i] > 0.0:
+                other = max(other, excess[i] / (excess[i] + room))
+        if certified and other * ((totals[k] - own) / rounds + PATIENCE) < price:
+            anchor, weight, price = k, other, other * ((totals[k] - own) / rounds + PATIENCE)
+    if anchor < 0:
+        mix(strategy, weight, safe_strategy, proposal)
+        return weight
+    for a in range(n_arms):
+        strategy[a] = (1.0 - weight) * proposal[a]
+    strategy[anchor] += weight
+    return 0.0

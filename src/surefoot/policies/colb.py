@@ -11,6 +11,7 @@ from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
+from surefoot.policies import practical
 from surefoot.policies.mirror import MirrorDescent
 
 
@@ -106,7 +107,9 @@ class COLB(MirrorDescent):
 
     kind: ClassVar[str] = "soft"
 
-    def _start(self) -> State:
+    def _start(self) -> State | practical.SoftState:
+        if not self._paper:
+            return practical.new_soft(self.problem, self._options["preset"], self._new_costs(), self._fixed_rate())
         learner = self._new_learner()
         return State(learner, self._new_costs(), np.zeros(1), learner.proposal, np.zeros(1))
 
@@ -116,5 +119,6 @@ class COLB(MirrorDescent):
             raise ValueError(f"state.safe_weight must be 0, got {self.safe_weight:g}")
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:
+        door = learn if self._paper else practical.learn_soft
+        if door(arm, propensity, loss, costs, *self._leaves) == EMPTY:
             self._recover()  # line 20

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.confidence import Confidence, resolve
+from surefoot.confidence import Betting, Confidence, Paper, resolve
 from surefoot.kernels.costs import Costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
+from surefoot.policies import practical
 from surefoot.policies.base import optional, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, derived_fields, restore
 from surefoot.policies.rates import FASTEST, doubling_allowance, resolve_rate
-from surefoot.problem import SUM_TOLERANCE, Problem, choice
+from surefoot.problem import SUM_TOLERANCE, Problem, choice, shown
+
+PRESETS = ("paper", "practical", "guaranteed")
 
 
 class MirrorDescent(EstimatesCosts):
@@ -26,7 +29,7 @@ class MirrorDescent(EstimatesCosts):
 
     @property
     def _derived(self) -> frozenset[str]:
-        return derived_fields(self._state.known)
+        return derived_fields(self._state.known) | (frozenset() if self._paper else practical.DERIVED)
 
     def __init__(
         self,
@@ -34,20 +37,47 @@ class MirrorDescent(EstimatesCosts):
         seed: int | np.random.SeedSequence | None = None,
         *,
         preset: str = "paper",
-        learning_rate: float | str = "theory",
-        confidence: str | Mapping[str, Any] | Confidence = "paper",
+        learning_rate: float | str | None = None,
+        confidence: str | Mapping[str, Any] | Confidence | None = None,
         benchmark_loss: float | None = None,
         **options: Any,
     ) -> None:
+        bounds = resolve(self._usual_bounds(choice("preset", preset, PRESETS)) if confidence is None else confidence)
+        self._endless = preset != "paper" and not bounds.needs_horizon
+        if getattr(problem, "horizon", 0) is None and not self._endless:
+            what = "preset 'paper'" if preset == "paper" else f"confidence {bounds.name!r}"
+            raise ValueError(f"problem must have a horizon for {what}, got horizon=None")
+        if learning_rate is None and preset == "paper":
+            learning_rate = "theory"
+        if learning_rate is not None and not isinstance(learning_rate, str):
+            learning_rate = plain("learning_rate", learning_rate)
         super().__init__(
             problem,
             seed,
-            preset=choice("preset", preset, ("paper",)),
-            learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            confidence=resolve(confidence).option(),
+            preset=preset,
+            learning_rate=learning_rate,
+            confidence=bounds.option(),
             benchmark_loss=optional("benchmark_loss", benchmark_loss),
             **options,
         )
+
+    def _usual_bounds(self, preset: str) -> Confidence:
+        """The confidence bounds of a preset."""
+        return Paper() if preset == "paper" else Betting()
+
+    @property
+    def _paper(self) -> bool:
+        return bool(self._options["preset"] == "paper")
+
+    def _fixed_rate(self) -> float:
+        """The rate of a preset that tunes its own, 0, or the number that takes its place."""
+        rate = self._options["learning_rate"]
+        if rate is not None and not isinstance(rate, float):
+            raise ValueError(
+                f"learning_rate must be a number, or left out, for preset {self._options['preset']!r}, which tunes its "
+                f"own, got {shown(rate)}"
+            )
+        return rate or 0.0
 
     def _new_learner(self, margin: float = 1.0) -> Learner:
         problem, options = self.problem, self._options
@@ -65,12 +95,14 @@ class MirrorDescent(EstimatesCosts):
         return resolve(self._options["confidence"]).new_costs(self.problem)
 
     def _restored(self) -> None:
-        learner, known, horizon = self._state.learner, self._state.known, self.problem.rounds
+        learner, known = self._state.learner, self._state.known
         restore(self._round, known)
-        if learner.proposal.min() < self.problem.floor * (1 - 1e-9):
-            raise ValueError(f"state.proposal must be at least 1 / {horizon}, got {learner.proposal.min():g}")
+        if learner.proposal.min() < learner.floor * (1 - 1e-9):
+            raise ValueError(f"state.proposal must be at least {learner.floor:g}, got {learner.proposal.min():g}")
         if abs(learner.proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
+        if not self._paper:
+            practical.believe_again(self._state)
 
     def _recover(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""

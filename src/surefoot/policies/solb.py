@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
+from surefoot.policies import practical
 from surefoot.policies.mirror import MirrorDescent
-from surefoot.problem import Problem, choice
+from surefoot.problem import Problem, choice, shown
 
 
 class State(NamedTuple):
@@ -140,12 +143,14 @@ class SOLB(MirrorDescent):
         seed: int | np.random.SeedSequence | None = None,
         *,
         preset: str = "paper",
-        learning_rate: float | str = "theory",
-        confidence: str = "paper",
+        learning_rate: float | str | None = None,
+        confidence: str | Mapping[str, Any] | Confidence | None = None,
         benchmark_loss: float | None = None,
         estimator: str = "paper",
     ) -> None:
         self._weighs = choice("estimator", estimator, ("paper", "weighted")) == "weighted"
+        if self._weighs and preset != "paper":
+            raise ValueError(f"estimator must be 'paper' for preset {shown(preset)}, got {estimator!r}")
         super().__init__(
             problem,
             seed,
@@ -156,10 +161,17 @@ class SOLB(MirrorDescent):
             estimator=estimator,
         )
 
-    def _start(self) -> State:
+    def _usual_bounds(self, preset: str) -> Confidence:
+        return Paper() if preset == "paper" else Betting(sides="upper")
+
+    def _start(self) -> State | practical.HardState:
         safe, thresholds = self.problem.safe, self.problem.thresholds
         if safe is None:
             raise ValueError("problem must have a safe strategy for SOLB, got safe=None")
+        if not self._paper:
+            return practical.new_hard(
+                self.problem, self._options["preset"], self._new_costs(), self._fixed_rate(), safe
+            )
         weight = max((1.0 - thresholds) / (1.0 - safe.costs), default=0.0)  # line 3
         state = State(
             learner=self._new_learner(self.problem.margin),
@@ -178,6 +190,9 @@ class SOLB(MirrorDescent):
     def _restored(self) -> None:
         super()._restored()
         state = self._state
+        if not self._paper:
+            practical.restore_hard(state)
+            return
         weight = self.safe_weight
         least = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
         if weight < least - 1e-12:
@@ -185,5 +200,6 @@ class SOLB(MirrorDescent):
         mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)
 
     def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        if learn(arm, propensity, loss, costs, *self._leaves) == EMPTY:
+        door = learn if self._paper else practical.learn_hard
+        if door(arm, propensity, loss, costs, *self._leaves) == EMPTY:
             self._recover()  # line 24

@@ -1,0 +1,114 @@
+"""Follow the regularised leader, with the log-barrier and a rate that tunes itself, on an estimated safe set.
+
+The proposal is the minimum of ``cumulated @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
+estimates for scores and no centre. Nothing has to be known of the losses, and nothing restarts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled, merged
+from surefoot.kernels.costs import Costs
+from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
+from surefoot.kernels.projection import project
+
+MOST = 1e150
+"""Sums of estimates are kept within this: feedback on decisions with absurd propensities could overflow them."""
+
+
+class Follower(NamedTuple):
+    """The state of the leader's follower, and its constants."""
+
+    proposal: Floats  # (K,) x~_t
+    learning_rates: Floats  # (K,) eta_t, the same for all arms
+    inverse_caps: Floats  # (K,) infinity: no rate ever grows
+    cumulated: Floats  # (K,) cumulated loss estimates, counted from the mean loss
+    spent: Floats  # (1,) sum of (proposal * loss estimate)^2
+    met: Floats  # (2,) rounds, and the losses met in them
+    rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
+    limits: Floats  # (m,) alpha_i + K / T
+    thresholds: Floats  # (m,) alpha_i
+    floor: float  # 1 / T, or tiny if there is no horizon
+    log_horizon: float  # ln T, or 0 if there is no horizon
+    fixed_rate: float  # 0: the rate tunes itself
+    optimism: float  # share of the distance between mean and lower bound that is believed
+    multipliers: Floats  # (m,) of the last projection
+    work: Workspace
+
+
+def new_follower(
+    thresholds: Floats, n_arms: int, horizon: int | None, floor: float, fixed_rate: float, optimism: float
+) -> Follower:
+    """The state before the first round: the uniform proposal, and nothing believed of the costs."""
+    slack = 1.0 if horizon is None else n_arms / horizon
+    return Follower(
+        proposal=np.full(n_arms, 1.0 / n_arms),
+        learning_rates=np.full(n_arms, fixed_rate or 1.0),
+        inverse_caps=np.full(n_arms, np.inf),
+        cumulated=np.zeros(n_arms),
+        spent=np.zeros(1),
+        met=np.zeros(2),
+        rows=np.zeros((thresholds.size, n_arms)),
+        limits=thresholds + slack,
+        thresholds=thresholds.copy(),
+        floor=floor,
+        log_horizon=0.0 if horizon is None else float(np.log(horizon)),
+        fixed_rate=fixed_rate,
+        optimism=optimism,
+        multipliers=np.zeros(thresholds.size),
+        work=workspace(n_arms, thresholds.size),
+    )
+
+
+@merged
+def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float) -> int:
+    """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none."""
+    estimate = (loss - follower.met[1] / max(1.0, follower.met[0])) / propensity
+    follower.met[0] += 1.0
+    follower.met[1] += loss
+    follower.cumulated[arm] = min(MOST, max(-MOST, follower.cumulated[arm] + estimate))
+    follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, MOST)
+    believe(follower, known, arm)
+    tune(follower)
+    least = follower.cumulated[0]
+    for a in range(follower.cumulated.size):
+        least = min(least, follower.cumulated[a])
+    for a in range(follower.cumulated.size):
+        follower.work.arms[BASE, a] = follower.cumulated[a] - least
+    status = project(
+        follower.learning_rates, follower.rows, follower.limits, follower.floor,
+        follower.proposal, follower.multipliers, follower.work,
+    )  # fmt: skip
+    if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
+        status = project(
+            follower.learning_rates, known.lower, follower.limits, follower.floor,
+            follower.proposal, follower.multipliers, follower.work,
+        )  # fmt: skip
+    if status == EMPTY:
+        for a in range(follower.proposal.size):
+            follower.proposal[a] = 1.0 / follower.proposal.size
+    return status
+
+
+@compiled
+def believe(follower: Follower, known: Costs, arm: int) -> None:
+    """Set the costs of one arm by which the safe set is built, from its mean and lower bound."""
+    for i in range(follower.rows.shape[0]):
+        mean = known.means[i, arm]
+        follower.rows[i, arm] = mean - follower.optimism * (mean - known.lower[i, arm])
+
+
+@compiled
+def tune(follower: Follower) -> None:
+    """Set the rate, min(1, sqrt(K ln T / (1 + Q))), which never rises; with no horizon also the limits, K / (K + t)."""
+    n_arms, rounds = follower.proposal.size, follower.met[0]
+    log = follower.log_horizon
+    if log == 0.0:
+        log = np.log(n_arms + rounds)
+        for i in range(follower.limits.size):
+            follower.limits[i] = follower.thresholds[i] + n_arms / (n_arms + rounds)
+    if follower.fixed_rate == 0.0:
+        rate = min(follower.learning_rates[0], np.sqrt(n_arms * log / (1.0 + follower.spent[0])))
+        for a in range(n_arms):
+            follower.learning_rates[a] = rate
