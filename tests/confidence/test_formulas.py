@@ -184,6 +184,13 @@ def test_nothing_known_is_nothing_claimed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILY)
+def test_only_those_that_say_so_need_the_horizon(name: str) -> None:
+    bound, costs = FAMILY[name](), LAWS["even"][1](np.random.default_rng(0), 200)
+    short, long = (history(bound, problem_of(horizon=horizon), costs)[1] for horizon in (10**3, 10**9))
+    assert (short == long).all() != bound.needs_horizon
+
+
+@pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-12, 1 - 1e-12])
 def test_extremes_stay_finite(name: str, delta: float) -> None:
     problem = problem_of(delta=delta)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from surefoot.kernels.costs import Costs, unknown_costs
+from surefoot.kernels.costs import NO_SETTINGS, Costs, unknown_costs
 from surefoot.problem import Floats, Problem, choice
 
 
@@ -64,7 +63,6 @@ class OneSided(Confidence):
         return math.log(halves * problem.n_arms * max(1, problem.n_constraints)) - math.log(problem.delta)
 
     def _unknown(
-        self, problem: Problem, kind: int, scale: float, settings: Floats | None = None, memory: int = 0
+        self, problem: Problem, kind: int, scale: float, settings: Floats = NO_SETTINGS, memory: int = 0
     ) -> Costs:
-        more: Mapping[str, Any] = {} if settings is None else {"settings": settings}
-        return unknown_costs(problem.n_arms, problem.n_constraints, scale, kind, memory=memory, **more)
+        return unknown_costs(problem.n_arms, problem.n_constraints, scale, kind, settings, memory)

@@ -125,7 +125,7 @@ def excess(
     first, wealth, slope = n_bets if mirrored else 0, 0.0, 0.0
     for j in range(n_bets):
         rounding = ROUNDING * ((n + 16.0) * settings[SIZE, j] + 32.0 * n + 64.0)
-        memory[i, arm, first + j] = np.exp(min(700.0, settings[LOGARITHM, j] - rounding))
+        memory[i, arm, first + j] = np.exp(min(690.0, settings[LOGARITHM, j] - rounding))
         wealth += memory[i, arm, first + j]
         slope += memory[i, arm, first + j] * settings[SLOPE, j]
     return np.log(wealth), slope / wealth

@@ -43,7 +43,7 @@ def pessimistic_cost(
     i: int, strategy: Floats, upper: Floats, share: float, safe_strategy: Floats, safe_costs: Floats
 ) -> float:
     """An upper bound on a cost of a strategy: that of its safe part is known, the rest is bounded arm by arm."""
-    cost, known = 0.0, share * safe_costs[i]
+    cost, known = 0.0, share * float(safe_costs[i])
     for a in range(strategy.size):
         cost += upper[i, a] * strategy[a]
         known += upper[i, a] * max(0.0, strategy[a] - share * safe_strategy[a])
