@@ -1,6 +1,6 @@
 """Follow the regularised leader, with the log-barrier and a rate that tunes itself, on an estimated safe set.
 
-The proposal is the minimum of ``cumulated @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
+The proposal is the minimum of ``totals @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
 estimates for scores and no centre. Nothing has to be known of the losses, and nothing restarts.
 """
 
@@ -23,7 +23,7 @@ class Follower(NamedTuple):
     proposal: Floats  # (K,) x~_t
     learning_rates: Floats  # (K,) eta_t, the same for all arms
     inverse_caps: Floats  # (K,) infinity: no rate ever grows
-    cumulated: Floats  # (K,) cumulated loss estimates, counted from the mean loss
+    totals: Floats  # (K,) cumulated loss estimates, counted from the smallest
     spent: Floats  # (1,) sum of (proposal * loss estimate)^2
     met: Floats  # (2,) rounds, and the losses met in them
     rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
@@ -46,7 +46,7 @@ def new_follower(
         proposal=np.full(n_arms, 1.0 / n_arms),
         learning_rates=np.full(n_arms, fixed_rate or 1.0),
         inverse_caps=np.full(n_arms, np.inf),
-        cumulated=np.zeros(n_arms),
+        totals=np.zeros(n_arms),
         spent=np.zeros(1),
         met=np.zeros(2),
         rows=np.zeros((thresholds.size, n_arms)),
@@ -67,15 +67,16 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     estimate = (loss - follower.met[1] / max(1.0, follower.met[0])) / propensity
     follower.met[0] += 1.0
     follower.met[1] += loss
-    follower.cumulated[arm] = min(MOST, max(-MOST, follower.cumulated[arm] + estimate))
+    follower.totals[arm] = min(MOST, max(-MOST, follower.totals[arm] + estimate))
     follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, MOST)
     believe(follower, known, arm)
     tune(follower)
-    least = follower.cumulated[0]
-    for a in range(follower.cumulated.size):
-        least = min(least, follower.cumulated[a])
-    for a in range(follower.cumulated.size):
-        follower.work.arms[BASE, a] = follower.cumulated[a] - least
+    least = follower.totals[0]
+    for a in range(follower.totals.size):
+        least = min(least, follower.totals[a])
+    for a in range(follower.totals.size):
+        follower.totals[a] -= least
+        follower.work.arms[BASE, a] = follower.totals[a]
     status = project(
         follower.learning_rates, follower.rows, follower.limits, follower.floor,
         follower.proposal, follower.multipliers, follower.work,

@@ -102,7 +102,7 @@ class MirrorDescent(EstimatesCosts):
         if abs(learner.proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
         if not self._paper:
-            practical.believe_again(self._state)
+            practical.believe_again(self._state, self._round)
 
     def _recover(self) -> None:
         """The branch for an empty safe set: a proposal drawn uniformly from the truncated simplex."""

@@ -84,7 +84,7 @@ def play_safe(state: HardState) -> float:
     """Set the strategy: the proposal, mixed with what is certified. The weight of the safe strategy in it."""
     learner = state.learner
     return mix_anchored(
-        state.strategy, learner.proposal, learner.cumulated, max(1.0, learner.met[0]), state.known.upper,
+        state.strategy, learner.proposal, learner.totals, max(1.0, learner.met[0]), state.known.upper,
         learner.thresholds, state.safe_strategy, state.safe_costs, state.excess, state.anchors,
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ lives_by(HardState, update_hard)
 @compiled
 def learn_soft(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, cumulated: Floats, spent: Floats, met: Floats, lines: Floats,
+    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, met: Floats, lines: Floats,
     limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float, optimism: float,
     multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
@@ -110,7 +110,7 @@ def learn_soft(
 ) -> int:  # fmt: skip
     """`update_soft`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     follower = Follower(
-        proposal, rates, caps, cumulated, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
+        proposal, rates, caps, totals, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
         optimism, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
@@ -120,7 +120,7 @@ def learn_soft(
 @compiled
 def learn_hard(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, cumulated: Floats, spent: Floats, met: Floats, lines: Floats,
+    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, met: Floats, lines: Floats,
     limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float, optimism: float,
     multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
@@ -129,7 +129,7 @@ def learn_hard(
 ) -> int:  # fmt: skip
     """`update_hard`, likewise."""
     follower = Follower(
-        proposal, rates, caps, cumulated, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
+        proposal, rates, caps, totals, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
         optimism, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
@@ -162,8 +162,11 @@ def new_hard(problem: Problem, preset: str, known: Costs, fixed_rate: float, saf
     return state
 
 
-def believe_again(state: SoftState | HardState) -> None:
-    """Set what follows from the bounds that were loaded."""
+def believe_again(state: SoftState | HardState, rounds: int) -> None:
+    """Set what follows from the bounds that were loaded, if the losses fit the number of rounds."""
+    met = state.learner.met
+    if met[0] != rounds or met[1] > rounds:
+        raise ValueError(f"state.met must be round = {rounds} and at most as many losses, got {met.tolist()}")
     for arm in np.flatnonzero(state.known.counts):
         believe(state.learner, state.known, int(arm))
 

@@ -1,0 +1,169 @@
+"""The presets "practical" and "guaranteed": against slow twins, for safety with a control, without a horizon."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import surefoot as sf
+from surefoot.theory.mutations import Altered
+from tests.reference.practical import leader, mixture
+
+MEANS = np.array([0.1, 0.4, 0.6, 0.8])
+COSTS = np.array([[0.9, 0.55, 0.3, 0.2], [0.2, 0.6, 0.35, 0.3]])
+SAFES = {"an arm": [0, 0, 0, 1], "a mixture": [0, 0, 0.5, 0.5]}
+
+
+def problem_of(safe: str, horizon: int | None = 3000) -> sf.Problem:
+    strategy = np.array(SAFES[safe], float)
+    return sf.Problem(4, [0.5, 0.5], horizon, 0.05, sf.SafeStrategy(strategy, COSTS @ strategy))
+
+
+def play(policy: Any, n_rounds: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    for _ in range(n_rounds):
+        decision = policy.ask()
+        loss = float(rng.random() < MEANS[decision.arm])
+        policy.tell(decision, loss, (rng.random(2) < COSTS[:, decision.arm]).astype(float).tolist())
+        yield decision, loss
+
+
+@pytest.mark.parametrize("safe", SAFES)
+@pytest.mark.parametrize("preset", ["practical", "guaranteed"])
+def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
+    problem = problem_of(safe)
+    policy = sf.SOLB(problem, 5, preset=preset)
+    optimism, totals, spent, losses, eta = {"practical": 0.5, "guaranteed": 1.0}[preset], np.zeros(4), 0.0, 0.0, 1.0
+    weights, active, by_arm, before = [], 0, 0, policy.proposal
+    for t, (decision, loss) in enumerate(play(policy, 3000, 3), start=1):
+        estimate = (loss - losses / max(1, t - 1)) / decision.propensity
+        losses += loss
+        totals[decision.arm] += estimate
+        spent += (before[decision.arm] * estimate) ** 2
+        eta = min(eta, math.sqrt(4 * math.log(3000) / (1 + spent)))
+        before = policy.proposal
+        assert policy.learning_rates == pytest.approx(np.full(4, eta), rel=1e-9)
+        known = policy._state.known
+        rows = known.means - optimism * (known.means - known.lower)
+        if t % 60 == 0 or t < 10:
+            wanted = leader(totals, eta, rows, problem.limits, problem.floor)
+            assert policy.proposal == pytest.approx(wanted, abs=2e-4)  # as far as the solver goes
+            active += bool((rows @ wanted > problem.limits - 1e-6).any())
+        played, weight = mixture(
+            policy.proposal, policy.upper_costs, problem.thresholds, problem.safe.strategy, problem.safe.costs,
+            totals, t, preset == "practical",
+        )  # fmt: skip
+        assert policy.strategy == pytest.approx(played, abs=1e-9)
+        assert policy.safe_weight == pytest.approx(weight, abs=1e-9)
+        weights.append(weight)
+        by_arm += bool(weight == 0 and (policy.strategy != policy.proposal).any())
+    # the branches were taken
+    assert active >= 3
+    assert max(weights) > 0.3
+    assert by_arm > 100 or preset == "guaranteed" or safe == "an arm"
+    assert policy.empty_rounds == 0
+
+
+class Careless(Altered):
+    """Takes the means for upper bounds."""
+
+    def _alter(self) -> None:
+        known = self._state.known
+        seen = known.counts > 0
+        known.upper[:, seen] = known.means[:, seen]
+
+
+def violating(cls: Any, runs: int, safe: str, **options: Any) -> int:
+    problem = problem_of(safe, 2000)
+    scenario = sf.Scenario("tight-v1", problem, sf.losses.Bernoulli(MEANS), sf.costs.Bernoulli(COSTS))
+    run = sf.simulate(scenario, {"it": lambda p, s: cls(p, s, **options)}, runs, [2000], workers=2)
+    rows = run.table.to_pylist()
+    assert all(row["empty_rounds"] == 0 for row in rows) or cls is not sf.SOLB
+    return sum(row["rounds_in_violation"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("safe", SAFES)
+@pytest.mark.parametrize("confidence", [None, "eb-mixture", "kl-mixture", "hoeffding"])
+def test_every_round_is_safe_with_the_promised_probability(confidence: str | None, safe: str) -> None:
+    """At most delta = 0.05 of 200 runs may have any violation: refuted beyond the 1e-3 quantile."""
+    most = int(binom.isf(1e-3, 200, 0.05))
+    assert violating(sf.SOLB, 200, safe, preset="practical", confidence=confidence) <= most
+    if confidence is None:
+        careless = type("Careless", (Careless, sf.SOLB), {})
+        assert violating(careless, 40, safe, preset="practical") > int(binom.isf(1e-3, 40, 0.05))
+
+
+def test_regret_is_a_fraction_of_the_papers() -> None:
+    """T = 20,000, other seeds than any it was looked at with."""
+    scenario = sf.scenarios.make("stochastic-v1", horizon=20_000)
+    makers = {
+        preset: lambda p, s, preset=preset: sf.SOLB(p, s, preset=preset)
+        for preset in ("paper", "practical", "guaranteed")
+    }
+    rows = sf.simulate(scenario, makers, range(500, 510), [20_000], workers=2).summary().to_pylist()
+    regret = {row["policy"]: row for row in rows}
+    assert regret["practical"]["regret_high"] < regret["paper"]["regret_low"] / 4
+    assert regret["guaranteed"]["regret_high"] < regret["paper"]["regret_low"] / 2
+
+
+def test_colb_violates_less() -> None:
+    scenario = sf.scenarios.make("stochastic-v1", horizon=20_000)
+    makers = {
+        "paper": lambda p, s: sf.COLB(p, s, learning_rate="practical"),
+        "practical": lambda p, s: sf.COLB(p, s, preset="practical"),
+    }
+    rows = sf.simulate(scenario, makers, range(500, 510), [20_000], workers=2).summary().to_pylist()
+    violation = {row["policy"]: row for row in rows}
+    assert violation["practical"]["violation_high"] < violation["paper"]["violation_low"] / 3
+
+
+@pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
+def test_without_a_horizon_it_goes_on_and_stays_safe(cls: Any) -> None:
+    policy = cls(problem_of("an arm", None), 5, preset="practical")
+    for _ in play(policy, 5000, 3):
+        if cls is sf.SOLB:
+            assert (COSTS @ policy.strategy <= 0.5 + 1e-12).all()  # a seed on which the bounds hold
+    assert policy.round == 5000
+    assert policy.empty_rounds == 0
+    assert policy.safe_weight < 0.3
+    restored = cls.from_dict(json.loads(json.dumps(policy.to_dict())))
+    for (one, _), (two, _) in zip(play(policy, 50, 9), play(restored, 50, 9), strict=True):
+        assert one == two
+
+
+def test_what_needs_a_horizon_says_so() -> None:
+    endless = problem_of("an arm", None)
+    with pytest.raises(ValueError, match="problem must have a horizon for preset 'paper', got horizon=None"):
+        sf.SOLB(endless, preset="paper")
+    with pytest.raises(ValueError, match="problem must have a horizon for confidence 'hoeffding', got horizon=None"):
+        sf.SOLB(endless, preset="practical", confidence="hoeffding")
+
+
+@pytest.mark.parametrize("rate", ["doubling", "theory", "practical"])
+def test_rates_of_mirror_descent_are_not_for_these_presets(rate: str) -> None:
+    with pytest.raises(ValueError, match=r"learning_rate must be a number, or left out, for preset 'practical', .*got"):
+        sf.SOLB(problem_of("an arm"), preset="practical", learning_rate=rate)
+
+
+def test_a_rate_may_be_given() -> None:
+    policy = sf.COLB(problem_of("an arm"), 5, preset="practical", learning_rate=0.07)
+    for _ in play(policy, 100, 3):
+        assert (policy.learning_rates == 0.07).all()
+
+
+def test_weighted_estimates_are_for_mirror_descent() -> None:
+    with pytest.raises(ValueError, match="estimator must be 'paper' for preset 'practical', got 'weighted'"):
+        sf.SOLB(problem_of("an arm"), preset="practical", estimator="weighted")
+
+
+def test_absurd_propensities_leave_a_strategy() -> None:
+    policy = sf.SOLB(problem_of("an arm"), 5, preset="practical")
+    for arm in (0, 1, 0, 3):
+        policy.tell(sf.Decision(arm, 1e-300), 1.0, [1.0, 1.0])
+        assert np.isfinite(policy.strategy).all()
+        assert abs(policy.strategy.sum() - 1) < 1e-9

@@ -1,0 +1,47 @@
+"""Slow twins of what the presets "practical" and "guaranteed" do in a round; nothing of the package is used."""
+
+from __future__ import annotations
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def leader(totals: Array, rate: float, rows: Array, limits: Array, floor: float) -> Array:
+    """The minimum of totals @ x + (1 / rate) sum(ln(1 / x)) on the estimated safe set, by a conic solver."""
+    x = cp.Variable(totals.size)
+    constraints = [cp.sum(x) == 1, x >= floor, rows @ x <= limits]
+    objective = cp.Minimize(rate * (totals - totals.min()) @ x - cp.sum(cp.log(x)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cp.Problem(objective, constraints).solve(solver=cp.CLARABEL)
+    return np.asarray(x.value)
+
+
+def mixture(
+    proposal: Array, upper: Array, thresholds: Array, safe: Array, safe_costs: Array, totals: Array, t: int, arms: bool
+) -> tuple[Array, float]:
+    """What is played, and the weight of the safe strategy in it: of all that is certified, what costs least."""
+    known = min(proposal[a] / safe[a] for a in range(safe.size) if safe[a] > 0)
+    rest = proposal - known * safe
+    costs = np.minimum(1, np.minimum(upper @ proposal, known * safe_costs + upper @ rest))
+    if (costs <= thresholds).all():
+        return proposal, 0.0
+    candidates = [(safe, safe_costs, True)]
+    if arms:
+        candidates += [(np.eye(safe.size)[a], upper[:, a], False) for a in range(safe.size)]
+    best = None
+    for goal, its_costs, is_safe in candidates:
+        if (its_costs > thresholds).any():
+            continue
+        weight = max((c - a) / (c - g) for c, a, g in zip(costs, thresholds, its_costs, strict=True) if c > a)
+        price = weight * ((totals @ goal - totals @ proposal) / t + 0.02)
+        if best is None or price < best[0]:
+            best = price, weight, goal, is_safe
+    assert best is not None
+    _, weight, goal, is_safe = best
+    return (1 - weight) * proposal + weight * goal, weight if is_safe else 0.0
