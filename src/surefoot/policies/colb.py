@@ -68,15 +68,18 @@ class COLB(MirrorDescent):
     seed
         Of the policy's own generator.
     preset
-        "paper": the paper to the letter.
+        "paper": the paper to the letter; "practical", the same guarantee at a fraction of the violation
+        (`surefoot.policies.practical`); or "guaranteed", what of the latter keeps the benchmark in the safe set.
     learning_rate
-        A number; "theory", the value of Theorem 2; "practical", the same without the constants of the proof,
-        ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start at 1/2, and at half the rate again from
-        the analytic centre of the safe set whenever rate^2 times the squared losses since has passed K ln T. Cost
-        estimates are kept.
+        Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 2; "practical", the
+        same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start
+        at 1/2, and at half the rate again from the analytic centre of the safe set whenever rate^2 times the sum of
+        (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets tune their own
+        rate, but take a number.
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
-        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`.
+        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
+        preset of that name, and bets in the others.
     benchmark_loss
         The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
         case, the horizon.
