@@ -109,7 +109,7 @@ def weighted_regret(learner, known, horizon, weighs, rng):  # type: ignore[no-un
         mixture[0] += 1.0 - weight
         arm = draw(mixture, rng.random())
         loss = 1.0 if arm == loser else 0.0
-        descend(learner, known, arm, loss / mixture[arm] * (weight if weighs else 1.0))
+        descend(learner, known, arm, loss / mixture[arm] * (weight if weighs else 1.0), 1.0)
     return regret
 
 

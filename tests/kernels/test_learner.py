@@ -43,7 +43,7 @@ def test_rates_grow_when_an_arm_falls_below_its_cap_and_only_then() -> None:
     increases = 0
     for _ in range(200):
         before = learner.learning_rates.copy(), learner.inverse_caps.copy()
-        descend(learner, known, 0, 1.0 / learner.proposal[0])
+        descend(learner, known, 0, 1.0 / learner.proposal[0], 1.0)
         for a in range(4):
             if 1 / learner.proposal[a] > before[1][a]:
                 increases += 1

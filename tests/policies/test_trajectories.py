@@ -75,9 +75,9 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
             continue
         policy.tell(sf.Decision(arm, propensity, 1 - policy.safe_weight), loss, costs)
         twin.round(arm, loss, costs)
-        assert policy.strategy == pytest.approx(twin.played(), abs=5e-6)
-        assert policy.proposal == pytest.approx(twin.x, abs=5e-6)
-        assert policy.safe_weight == pytest.approx(getattr(twin, "gamma", 0.0), abs=5e-6)
+        assert policy.strategy == pytest.approx(twin.played(), abs=3e-5)
+        assert policy.proposal == pytest.approx(twin.x, abs=3e-5)
+        assert policy.safe_weight == pytest.approx(getattr(twin, "gamma", 0.0), abs=3e-5)
         assert policy.lower_costs == pytest.approx(twin.g - twin.beta, abs=1e-12)
         assert policy.upper_costs == pytest.approx(twin.g + twin.beta, abs=1e-12)
         assert policy.learning_rates == pytest.approx(twin.eta, rel=1e-12)

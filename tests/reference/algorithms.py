@@ -48,7 +48,7 @@ class Colb:
         self.beta = np.where(self.N == 0, 1.0, np.minimum(1, np.sqrt(radius / np.maximum(1, self.N))))
         loss_estimate = np.zeros(self.K)  # line 10
         loss_estimate[a] = self.weight() * loss / probability
-        self.Q += (self.x[a] * loss_estimate[a]) ** 2
+        self.Q += self.share() * (self.x[a] * loss_estimate[a]) ** 2
         if self.Q > self.allowance / self.eta_epoch**2:
             self.restart()
             return
@@ -65,6 +65,9 @@ class Colb:
         self.after_step()
 
     def weight(self) -> float:
+        return 1.0
+
+    def share(self) -> float:
         return 1.0
 
     def restart(self) -> None:
@@ -130,6 +133,9 @@ class Solb(Colb):
 
     def weight(self) -> float:
         return 1 - self.gamma if self.weighted else 1.0
+
+    def share(self) -> float:
+        return 1.0 if self.weighted else 1 - self.gamma
 
     def played(self) -> Array:
         return self.gamma * self.safe + (1 - self.gamma) * self.x  # lines 4 and 27

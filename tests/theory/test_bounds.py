@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 import surefoot as sf
-from surefoot.policies.rates import halving_log, learning_rate_cap, log_vertices, theory_rate
+from surefoot.policies.rates import halving_log, learning_rate_cap, log_vertices, peeled_log, theory_rate
 from surefoot.theory import bounds
 from surefoot.theory.bounds import BOUNDS, Bound, Instance, nontrivial_horizon
-from surefoot.theory.descent import Descent, most_played_loss, peeled_log
+from surefoot.theory.descent import Descent, most_played_loss
 
 BASE = Instance(5, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
 POINTS = [

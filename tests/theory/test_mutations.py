@@ -166,6 +166,17 @@ def test_gives_up_as_the_safe_arm_loses() -> None:
         assert weight == pytest.approx(needed * math.exp(-10 * max(0.0, behind)))
 
 
+def test_restarts_can_be_too_few_and_too_many() -> None:
+    problem = sf.Problem(3, [], 400, 0.1)
+    restarts = []
+    for wrong in (mutations.NeverRestarts, None, mutations.RestartsEarly):
+        policy = (COLB if wrong is None else mutant(COLB, wrong))(problem, 3, learning_rate="doubling")
+        for _ in range(400):
+            policy.tell(policy.ask(), 0.9)
+        restarts.append(policy.restarts)
+    assert restarts[0] == 0 < restarts[1] < restarts[2]
+
+
 def test_mutations_can_be_combined_and_are_named() -> None:
     both = mutant(COLB, mutations.FedTwice, mutations.NarrowRadius)
     assert both.__name__ == "FedTwiceNarrowRadiusCOLB"
@@ -179,5 +190,5 @@ def test_every_mutation_is_tested_here() -> None:
     here = Path(__file__).read_text()
     made_here = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
     classes = [found.__name__ for found in made_here if isinstance(found, type)]
-    assert len(classes) == 10
+    assert len(classes) == 12
     assert all(f"mutations.{name}" in here for name in classes)

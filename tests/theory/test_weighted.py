@@ -97,7 +97,7 @@ def two_phases(
             estimate = (arm == loser) / mixture[arm]
         z = weight * estimate if weighted else estimate
         squares += (1.0 if weighted else weight) * 0.5 * learner.learning_rates[arm] * (x[arm] * z) ** 2
-        descend(learner, known, arm, z)
+        descend(learner, known, arm, z, 1.0)
     u = np.array([1 - 1 / horizon, 1 / horizon])
     kept = (1.0 if weighted else 0.1) * float(learner.inverse_caps @ u) / (10 * rate * log)
     start = 2 * math.log(horizon / 2) + 2 * (log + 2) / (5 * log)

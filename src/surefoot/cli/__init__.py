@@ -145,7 +145,7 @@ def verify(
         list[str] | None, typer.Argument(help="Which claims; by default all.", show_default=False)
     ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Many runs, or as few as will do.")] = False,
-    workers: Workers = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes; by default one per core.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
 ) -> None:
     """Try every claim of the paper by simulation, and mutations that must fail."""

@@ -23,7 +23,7 @@ class Learner(NamedTuple):
     floor: float  # 1 / T
     growth: float  # kappa
     base_rate: Floats  # (1,) eta, with which every arm starts
-    spent: Floats  # (1,) sum of (proposal * loss_estimate)^2 since the start, or the last restart
+    spent: Floats  # (1,) sum of weight (proposal * loss_estimate)^2 since the start, or the last restart
     allowance: float  # restart at half the rate once base_rate^2 * spent is above it: K ln T, or infinity for never
     multipliers: Floats  # (m,) of the last projection
     work: Workspace
@@ -49,12 +49,13 @@ def new_learner(
 
 
 @merged
-def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float) -> int:
+def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float, weight: float) -> int:
     """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go.
 
-    When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set.
+    When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. What a
+    step spends counts by the weight of the proposal in what is played, as it does in the regret.
     """
-    learner.spent[0] = min(learner.spent[0] + (learner.proposal[arm] * loss_estimate) ** 2, 1e300)
+    learner.spent[0] = min(learner.spent[0] + weight * (learner.proposal[arm] * loss_estimate) ** 2, 1e300)
     anew = learner.base_rate[0] ** 2 * learner.spent[0] > learner.allowance and learner.base_rate[0] > SLOWEST
     if anew:
         restart(learner)

@@ -47,11 +47,11 @@ def look(eye: Watch, lower: Floats, upper: Floats, arm: int) -> None:
     missed = 0
     for i in range(n_constraints):
         cost = eye.costs[i, arm]
-        above = 1 if lower[i, arm] > cost else 0
+        above = 0 if lower[i, arm] <= cost else 1  # what is no number is no bound
         if above != eye.above[i, arm]:
             eye.seen[2] += above - eye.above[i, arm]
             eye.above[i, arm] = above
-        if above == 1 or upper[i, arm] < cost:
+        if above == 1 or not cost <= upper[i, arm]:
             missed = 1
     if missed == 1:
         eye.seen[1] += 1
@@ -69,6 +69,6 @@ def inside(lower: Floats, limits: Floats, strategy: Floats) -> bool:
         cost = 0.0
         for a in range(strategy.size):
             cost += lower[i, a] * strategy[a]
-        if cost > limits[i] + ROUNDING:
+        if not cost <= limits[i] + ROUNDING:
             return False
     return True

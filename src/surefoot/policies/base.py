@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -250,7 +251,9 @@ class Policy(ABC):
             raise ValueError(f"version must be {STATE_VERSION}, got {shown(data['version'])}")
         problem = Problem.from_dict(data["problem"])
         try:
-            policy = cls(problem, **data["options"])
+            with warnings.catch_warnings():  # whoever made the policy has been warned
+                warnings.simplefilter("ignore", UserWarning)
+                policy = cls(problem, **data["options"])
         except TypeError:
             raise ValueError(f"options must be those of {cls.__name__}, got {shown(data['options'])}") from None
         fields("options", data["options"], *policy._options)

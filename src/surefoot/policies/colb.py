@@ -29,7 +29,7 @@ class State(NamedTuple):
 def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Lines 6 to 18 of Algorithm 1; EMPTY calls for line 20."""
     observe(state.known, arm, costs)  # line 6
-    return descend(state.learner, state.known, arm, loss / propensity)  # lines 7 to 18
+    return descend(state.learner, state.known, arm, loss / propensity, 1.0)  # lines 7 to 18
 
 
 @compiled

@@ -101,6 +101,8 @@ class MirrorDescent(EstimatesCosts):
             raise ValueError(f"state.proposal must be at least {learner.floor:g}, got {learner.proposal.min():g}")
         if abs(learner.proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise ValueError(f"state.proposal must sum to 1, got a sum of {learner.proposal.sum():.12g}")
+        if self._options["learning_rate"] == "doubling" and learner.base_rate[0] > FASTEST:
+            raise ValueError(f"state.base_rate must be at most {FASTEST:g}, got {learner.base_rate[0]:g}")
         if not self._paper:
             practical.believe_again(self._state, self._round)
 

@@ -52,9 +52,14 @@ def learning_rate_cap(horizon: float, delta: float) -> float:
     >>> f"{learning_rate_cap(10_000, 0.05):.2g}"
     '6.1e-05'
     """
-    log = math.log(horizon)
-    peeling = math.log(math.ceil(log) * math.ceil(3 * log)) - math.log(delta)
-    return 1.0 / (40.0 * peeling * log * (math.log(peeling) - math.log(delta)))
+    peeled = peeled_log(Sized(1, 0, horizon, delta))
+    return 1.0 / (40.0 * peeled * math.log(horizon) * (math.log(peeled) - math.log(delta)))
+
+
+def peeled_log(sizes: Sizes) -> float:
+    """ln(ceil(ln T) ceil(3 ln T) / delta), which the paper calls H."""
+    log = math.log(sizes.horizon)
+    return math.log(math.ceil(log) * math.ceil(3 * log)) - math.log(sizes.delta)
 
 
 def halving_log(sizes: Sizes, log_union: float = 0.0) -> float:

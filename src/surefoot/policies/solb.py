@@ -43,8 +43,10 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
 def take_in(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """Lines 8 to 27 of Algorithm 2, less line 24, which EMPTY calls for."""
     observe(state.known, arm, costs)  # line 8
-    status = descend(state.learner, state.known, arm, loss / propensity)  # lines 9 to 20
-    proposal, weight = state.learner.proposal, 1.0  # line 25
+    weight = 1.0 - (1.0 - state.weighted) * state.safe_weight[0]
+    status = descend(state.learner, state.known, arm, loss / propensity, weight)  # lines 9 to 20
+    proposal = state.learner.proposal
+    weight = 1.0  # line 25
     if status != EMPTY:
         weight = weight_needed(proposal, state.known.upper, state.thresholds, state.safe_costs)  # line 21
     state.safe_weight[0] = weight
@@ -96,8 +98,8 @@ class SOLB(MirrorDescent):
         Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 4; "practical", the
         same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start
         at 1/2, and at half the rate again from the analytic centre of the safe set whenever rate^2 times the sum of
-        (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets tune their own
-        rate, but take a number.
+        (1 - gamma) (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets
+        tune their own rate, but take a number.
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the

@@ -82,7 +82,7 @@ class Knowing(NamedTuple):
 def follow(state: Knowing, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """A step of mirror descent in the true safe set."""
     state.known.counts[arm] += 1
-    return descend(state.learner, state.known, arm, loss / propensity)
+    return descend(state.learner, state.known, arm, loss / propensity, 1.0)
 
 
 lives_by(Knowing, follow)
@@ -152,7 +152,7 @@ class Oracle(MirrorDescent):
     def _start(self) -> Knowing:
         learner = self._new_learner()
         state = Knowing(learner, self._new_costs(), np.zeros(1), learner.proposal, np.zeros(1))
-        if descend(learner, state.known, 0, 0.0) == EMPTY:  # from the uniform strategy into the safe set
+        if descend(learner, state.known, 0, 0.0, 1.0) == EMPTY:  # from the uniform strategy into the safe set
             raise ValueError("problem must have a safe strategy in which every arm has a share of 1 / T, got none")
         return state
 
@@ -160,7 +160,7 @@ class Oracle(MirrorDescent):
         """Should rounding ever call the safe set empty: a step into it from the uniform strategy, as at the start."""
         learner = self._state.learner
         learner.proposal[:] = 1.0 / self.problem.n_arms
-        descend(learner, self._state.known, 0, 0.0)
+        descend(learner, self._state.known, 0, 0.0, 1.0)
         self._state.empty_rounds[0] += 1
 
     def _restored(self) -> None:

@@ -19,7 +19,7 @@ from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.watch import look
 from surefoot.policies.base import Policy
-from surefoot.problem import RULES, SUM_TOLERANCE, Floats, Problem, shown
+from surefoot.problem import RULES, SUM_TOLERANCE, Floats, Problem, is_numeric, shown
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
 
@@ -111,7 +111,7 @@ class Episode:
             player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
             self.counts[arm] += 1
             if self._shows_bounds and not isinstance(player, Policy):
-                look(self._clean.eye, self._bounds("lower_costs"), self._bounds("upper_costs"), arm)
+                self._look()
 
     def _check_block(self, strategies: Floats, safe_weights: Floats) -> None:
         """Refuse strategies that are none, and safe weights that cannot be."""
@@ -125,8 +125,17 @@ class Episode:
             rule = "in [0, 1]" if largest else "0 where there is no safe strategy"
             raise ValueError(f"safe_weight of {self.name} must be {rule}, got {shown(wrong_weight)}")
 
+    def _look(self) -> None:
+        """Watch all bounds of a policy from outside, which may change any of them."""
+        lower, upper = self._bounds("lower_costs"), self._bounds("upper_costs")
+        for arm in range(self.counts.size if lower.size and upper.size else 0):
+            look(self._clean.eye, lower, upper, arm)
+
     def _bounds(self, name: str) -> Floats:
-        bounds, shape = np.ascontiguousarray(getattr(self.player, name), np.float64), self.scenario.mean_costs.shape
+        shown_bounds, shape = getattr(self.player, name), self.scenario.mean_costs.shape
+        if not is_numeric(shown_bounds):
+            raise ValueError(f"{name} of {self.name} must be an array of numbers, got {shown(shown_bounds)}")
+        bounds = np.array(shown_bounds, np.float64, order="C")
         if bounds.size and bounds.shape != shape:
             raise ValueError(f"{name} of {self.name} must have the shape {shape}, got {bounds.shape}")
         return bounds

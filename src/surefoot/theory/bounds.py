@@ -44,8 +44,9 @@ EXACT = 2.0**53
 def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -> float:
     """The horizon from which on a bound says something, losses and gap per round being the same.
 
-    Found by doubling and bisection: the bound says something there, and not a round earlier (from 2^53 on: a float
-    earlier). Beyond `LONGEST` it is infinite. The learning rate is that of the theorem at every horizon.
+    Found by doubling up to `LONGEST` and bisection above the last silent horizon: the bound says something there and at
+    every later one tried, and not a round earlier (from 2^53 on: a float earlier). Infinite if the last one is silent.
+    The learning rate is that of the theorem at every horizon.
 
     Parameters
     ----------
@@ -64,13 +65,14 @@ def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -
     def speaks(horizon: float) -> bool:
         return bound(instance.at(horizon)).says_something
 
-    silent, spoken = 0.0, float(max(3, instance.n_arms))
-    while not speaks(spoken):
-        silent, spoken = spoken, 2.0 * spoken
-        if spoken > LONGEST:
-            return math.inf
-    if not silent:
-        return spoken
+    first = float(max(3, instance.n_arms))
+    tried = [first * 2.0**k for k in range(int(math.log2(LONGEST / first)) + 1)]
+    last_silent = max((k for k, horizon in enumerate(tried) if not speaks(horizon)), default=-1)
+    if last_silent < 0:
+        return first
+    if last_silent == len(tried) - 1:
+        return math.inf
+    silent, spoken = tried[last_silent], tried[last_silent + 1]
     while silent < (middle := halfway(silent, spoken)) < spoken:
         silent, spoken = (silent, middle) if speaks(middle) else (middle, spoken)
     return spoken

@@ -30,15 +30,24 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Of one run: the smallest slack of what must hold in it, and whether the clean event did."""
+    """Of one run: the smallest slack of what may fail by chance, whether the clean event held, and of what it implies.
+
+    A slack that is no number is a failure.
+    """
 
     slack: float
     clean: bool = True
+    path: float = math.inf
 
     @property
     def fails(self) -> bool:
-        """Whether what must hold does not, or cannot be told since the slack is no number."""
-        return not self.slack >= 0.0
+        """Whether anything that must hold does not."""
+        return not (self.slack >= 0.0 and self.path >= 0.0)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the clean event held, and what it implies did not."""
+        return self.clean and not self.path >= 0.0
 
 
 @dataclass(frozen=True)
@@ -96,21 +105,21 @@ def power(runs: int, probability: float) -> float:
 
 
 def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
-    """Refute "fails with at most this probability"; on the clean event a single failure is enough.
+    """Refute "fails with at most this probability"; of what the clean event implies a single failure is enough.
 
     Held once the exact upper 95 % limit of the share of failures is below that probability.
     """
     runs, failures = len(outcomes), sum(outcome.fails for outcome in outcomes)
-    clean = [outcome.slack for outcome in outcomes if outcome.clean]
-    broken = sum(outcome.fails for outcome in outcomes if outcome.clean)
-    most = most_failures(runs, probability)
+    clean = [outcome.path for outcome in outcomes if outcome.clean]
+    broken, most = sum(outcome.breaks for outcome in outcomes), most_failures(runs, probability)
     figures = f"{failures} of {runs} runs fail (probability at most {probability:.2g}: refuted from {most + 1} on)"
     if broken:
-        return Finding("refuted", f"{figures}; {broken} of {len(clean)} clean ones, by up to {-min(clean):.2g}")
+        return Finding("refuted", f"{figures}; {broken} of {len(clean)} clean paths, by up to {-min(clean):.2g}")
     if failures > most:
         return Finding("refuted", figures)
     limit = share_interval(failures, runs, 0.9).high  # one-sided 95 %
-    figures += f"; least slack on the clean event {min(clean, default=math.nan):.2g}"
+    least = min(clean, default=math.nan)
+    figures += f"; least slack of {len(clean)} clean paths {least:.2g}" if math.isfinite(least) else ""
     return Finding("held" if limit <= probability and clean else "not decided", figures)
 
 

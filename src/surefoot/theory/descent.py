@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from surefoot.policies.rates import Sizes, peeled_log
 from surefoot.problem import number
 from surefoot.theory.instance import Instance
 
@@ -59,13 +60,12 @@ def cost_log(instance: Instance) -> float:
     return counted - math.log(instance.delta)
 
 
-def peeled_log(instance: Instance) -> float:
-    """ln(ceil(ln T) ceil(3 ln T) / delta), which the paper calls H."""
-    log = math.log(instance.horizon)
-    return math.log(math.ceil(log) * math.ceil(3 * log)) - math.log(instance.delta)
+def sampling_log(instance: Instance) -> float:
+    """ln(2 ceil(log2 T) / delta), of Freedman's inequality for what the policy itself loses."""
+    return math.log(2 * math.ceil(math.log2(instance.horizon))) - math.log(instance.delta)
 
 
-def moving(instance: Instance) -> float:
+def moving(instance: Sizes) -> float:
     """The price of moving from the first proposal to the benchmark, times the learning rate.
 
     The divergence from the uniform strategy costs K ln(T / K). Each arm's last increase of its rate gives back
@@ -82,8 +82,7 @@ def printed_descent(instance: Instance, rate: float, margin: float = 1.0) -> Des
     "estimation" of the benchmark's loss; "sampling", 2 sqrt(V iota) + iota; "truncation" to shares of at least 1 / T.
     """
     n_arms, log = instance.n_arms, math.log(instance.horizon)
-    iota = math.log(2 * math.ceil(math.log2(instance.horizon))) - math.log(instance.delta)
-    peeled = peeled_log(instance)
+    iota, peeled = sampling_log(instance), peeled_log(instance)
     twice = math.log(peeled) - math.log(instance.delta)
     comparator_loss = instance.benchmark_loss + n_arms
     fixed = {

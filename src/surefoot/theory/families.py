@@ -36,15 +36,15 @@ def lopsided(horizon: int, margin: float = 0.3) -> Scenario:
     return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, [[0.9, 0.55], [0.05, 0.1]])
 
 
-def inside(horizon: int, best: float = 0.05, margin: float = 0.3, cost: float = 0.4) -> Scenario:
+def inside(horizon: int, best: float = 0.05, margin: float = 0.3, cost: float = 0.4, delta: float = 0.05) -> Scenario:
     """The best arm is safe by itself: what is hard is to find it."""
-    return three_arms(horizon, Bernoulli([0.8, best, 0.7]), margin, [[0.9, cost]])
+    return three_arms(horizon, Bernoulli([0.8, best, 0.7]), margin, [[0.9, cost]], delta)
 
 
-def switching(horizon: int, margin: float = 0.3) -> Scenario:
+def switching(horizon: int, margin: float = 0.3, delta: float = 0.05) -> Scenario:
     """The two safe arms change places half-way."""
     rows = [[0.8, 0.05, 0.7], [0.8, 0.45, 0.15]]
-    return three_arms(horizon, Switching(rows, [horizon // 2]), margin, [[0.9, 0.4]])
+    return three_arms(horizon, Switching(rows, [horizon // 2]), margin, [[0.9, 0.4]], delta)
 
 
 def constant_gap(horizon: int, gap: float, margin: float = 0.3) -> Scenario:

@@ -77,6 +77,9 @@ class Instance:
         >>> Instance.measured(problem, row).omega
         0.1
         """
+        missing = [name for name in ("round", "bandit_complexity", "safety_complexity") if name not in row]
+        if missing:
+            raise ValueError(f"row must have a {missing[0]}, got {shown(sorted(row))}")
         horizon, complexity = problem.rounds, row["safety_complexity"]
         if row["round"] != horizon:
             raise ValueError(f"row must be of the last round, {horizon}, got one of round {shown(row['round'])}")
@@ -86,8 +89,8 @@ class Instance:
             horizon,
             problem.delta,
             None if problem.safe is None else problem.margin,
-            min(max(0.0, row["bandit_complexity"]), horizon),
-            None if complexity is None else min(1.0, complexity / math.sqrt(horizon)),
+            rounded(row["bandit_complexity"], horizon),
+            None if complexity is None else rounded(complexity / math.sqrt(horizon), 1.0),
             float(min(problem.thresholds, default=1.0)),
             learning_rate,
         )
@@ -123,6 +126,13 @@ class Instance:
         for name, value in changes.items():
             object.__setattr__(other, name, value)
         return other
+
+
+def rounded(value: float, most: float) -> float:
+    """A measured value, put back to 0 or to the most it can be if rounding has taken it beyond."""
+    if -1e-9 * most <= value < 0.0:
+        return 0.0
+    return most if most < value <= (1.0 + 1e-9) * most else value
 
 
 @dataclass(frozen=True)

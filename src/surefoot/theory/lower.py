@@ -45,6 +45,7 @@ def theorem_5(instance: Instance) -> Bound:
         probability=None,
         conditions=(
             ("n_arms >= 3", instance.n_arms >= 3),
+            *of_the_family(instance),
             ("delta <= 0.39", instance.delta <= 0.39),
             ("gap >= sqrt(omega (1 - omega) / T) / 4", gap >= spread / (4 * root)),
             ("margin >= 1 / (6 sqrt(T))", margin >= 1 / (6 * root)),
@@ -84,8 +85,14 @@ def safe_arm_rounds(instance: Instance) -> Bound:
         probability=None,
         conditions=(
             ("n_arms >= 3", instance.n_arms >= 3),
+            *of_the_family(instance),
             ("delta < 0.646", instance.delta < 0.646),
             ("margin < 1/2", margin < 0.5),
         ),
         lower=True,
     )
+
+
+def of_the_family(instance: Instance) -> tuple[tuple[str, bool], ...]:
+    """What the instances nu_1 to nu_4 have in common: a constraint, and a threshold of 1/2."""
+    return ("n_constraints >= 1", instance.n_constraints >= 1), ("threshold = 1/2", instance.threshold == 0.5)

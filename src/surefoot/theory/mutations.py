@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.kernels.costs import Costs
+from surefoot.kernels.learner import Learner
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.colb import COLB
 from surefoot.policies.mirror import MirrorDescent
@@ -21,6 +22,21 @@ class NarrowRadius(MirrorDescent):
     def _new_costs(self) -> Costs:
         known = super()._new_costs()
         return known._replace(scale=0.01 * known.scale)
+
+
+class NeverRestarts(MirrorDescent):
+    """The doubling trick waits for ever."""
+
+    def _new_learner(self, margin: float = 1.0) -> Learner:
+        return super()._new_learner(margin)._replace(allowance=math.inf)
+
+
+class RestartsEarly(MirrorDescent):
+    """The doubling trick has a twentieth of its patience."""
+
+    def _new_learner(self, margin: float = 1.0) -> Learner:
+        learner = super()._new_learner(margin)
+        return learner._replace(allowance=learner.allowance / 20.0)
 
 
 class Unprojected(MirrorDescent):

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.analysis.clean import truncated
+from surefoot.policies.rates import Sized
 from surefoot.problem import Floats
+from surefoot.theory.descent import moving
 from surefoot.theory.trace import Trace
 
 TOLERANCE = 1e-9
@@ -47,24 +49,19 @@ def step_slack(trace: Trace, feed: Floats, u: Floats) -> float:
     return float(slack[usual].min(initial=math.inf))
 
 
-def start(trace: Trace) -> float:
-    """What mirror descent pays for having to move at all, times eta: K ln(T/K) + K (ln T + 2) / (5 ln T)."""
-    n_arms, horizon = trace.problem.n_arms, trace.problem.rounds
-    log = math.log(horizon)
-    return n_arms * math.log(horizon / n_arms) + n_arms * (log + 2.0) / (5.0 * log)
-
-
 def descent_terms(trace: Trace, feed: Floats, u: Floats, weights: Floats | float = 1.0) -> tuple[float, float]:
     """Both sides of Lemma 5: sum of weights feed^T (x~_t - u), and what bounds it if u is in every safe set.
 
-    Right: start / eta + sum of weights eta_t (x~ feed)^2 / 2 - least weight * h^T u / (10 eta ln T). With weights other
-    than 1 this is the step of Lemma 4 that does not follow: weighted differences of divergences do not telescope.
+    Right: C1 / eta (`moving`) + sum of weights eta_t (x~ feed)^2 / 2 - least weight * h^T u / (10 eta ln T). With
+    weights other than 1 this is the step of Lemma 4 that does not follow: weighted differences of divergences do not
+    telescope.
     """
     here, eta = trace.of_arms(trace.proposals), float(trace.base_rates[0])
     left = float((weights * feed * (here - u[trace.arms])).sum())
     squares = float((weights * 0.5 * trace.of_arms(trace.rates) * (here * feed) ** 2).sum())
     kept = float(np.min(weights)) * float(trace.caps[-1] @ u) / (10.0 * eta * math.log(trace.problem.rounds))
-    return left, start(trace) / eta + squares - kept
+    sizes = Sized(trace.problem.n_arms, trace.problem.n_constraints, trace.problem.rounds, trace.problem.delta)
+    return left, moving(sizes) / eta + squares - kept
 
 
 def descent_slack(trace: Trace, feed: Floats, u: Floats, weights: Floats | float = 1.0) -> float:
@@ -94,10 +91,26 @@ def epochs_slack(trace: Trace, feed: Floats, u: Floats) -> float:
         eta = trace.base_rates[rounds.start]
         left = float((feed * (here - u[trace.arms]))[rounds].sum())
         squares = 0.5 * float((trace.of_arms(trace.rates) * (here * feed) ** 2)[rounds].sum())
-        moving = (n_arms * log + n_arms * (log + 1.0) / (5.0 * log) + 4.0 * n_arms / (10.0 * log)) / eta
+        start = (n_arms * log + n_arms * (log + 1.0) / (5.0 * log) + 4.0 * n_arms / (10.0 * log)) / eta
         kept = float(trace.caps[rounds.stop] @ u) / (10.0 * eta * log)
-        worst = min(worst, moving + squares - kept - left)
+        worst = min(worst, start + squares - kept - left)
     return worst
+
+
+def restarts_slack(trace: Trace, feed: Floats) -> float:
+    """The doubling trick restarts when base_rate^2 times the sum of (1 - gamma) (x~ feed)^2 has passed K ln T.
+
+    Not earlier: an epoch that has ended is above; and not later: without its last round, it is not.
+    """
+    allowance = trace.problem.n_arms * math.log(trace.problem.rounds)
+    squares, worst = trace.weights * (trace.of_arms(trace.proposals) * feed) ** 2, math.inf
+    for rounds in epochs(trace):
+        rate = float(trace.base_rates[rounds.start])
+        worst = min(worst, allowance - rate**2 * float(squares[rounds].sum()))
+        if rounds.stop < trace.rounds:
+            ended = squares[rounds.start : rounds.stop + 1]
+            worst = min(worst, rate**2 * float(ended.sum()) - allowance)
+    return worst + TOLERANCE * allowance
 
 
 def caps_slack(trace: Trace) -> float:
@@ -187,6 +200,13 @@ def feed_slack(trace: Trace) -> float:
     first = (trace.of_arms(trace.losses) - here * feed).min()
     second = (trace.of_arms(trace.caps) - feed).min()
     return float(min(first, second)) + TOLERANCE
+
+
+def squared_weight_slack(trace: Trace) -> float:
+    """Ours, on the clean event: gamma_{t-1}^2 <= (8 sum of beta_{t-1}^2 x_t + 2 (K/T)^2) / rho^2 in every round."""
+    problem = trace.problem
+    widths = 8.0 * (trace.radii**2 * trace.strategies).sum(axis=1) + 2.0 * (problem.n_arms * problem.floor) ** 2
+    return float((widths / problem.margin**2 - trace.safe_weights**2).min()) + TOLERANCE
 
 
 def truncated_benchmark(trace: Trace) -> Floats:

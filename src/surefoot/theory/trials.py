@@ -15,15 +15,24 @@ from surefoot.analysis.clean import truncated
 from surefoot.environments.lower_bound import lower_bound
 from surefoot.environments.scenario import Scenario
 from surefoot.policies.colb import COLB
-from surefoot.policies.rates import halving_log, log_vertices
+from surefoot.policies.rates import halving_log, log_vertices, peeled_log
 from surefoot.policies.solb import SOLB
 from surefoot.problem import Floats
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.simulate import simulate
 from surefoot.theory import mutations, paths
-from surefoot.theory.bounds import Instance, lemma_3, lemma_4, safe_arm_rounds, theorem_1, theorem_2, theorem_5
+from surefoot.theory.bounds import (
+    Instance,
+    lemma_3,
+    lemma_3_sharp,
+    lemma_4,
+    safe_arm_rounds,
+    theorem_1,
+    theorem_2,
+    theorem_5,
+)
 from surefoot.theory.claims import Finding, Outcome, always, at_most, both, rarely, slope_within
-from surefoot.theory.descent import peeled_log
+from surefoot.theory.descent import cost_log, sampling_log
 from surefoot.theory.families import THRESHOLD, boundary, constant_gap, inside, lopsided, switching
 from surefoot.theory.trace import Trace, record
 
@@ -67,7 +76,7 @@ def try_inclusion(mutation: Any, runs: int) -> Finding:
     """Lemma 2: whether the benchmark's truncation is in every safe set, and none empty."""
     found = rows(inside(5_000, cost=THRESHOLD), maker(COLB, mutation, learning_rate=0.1), runs)
     kept = [0.0 if row["benchmark_kept"] and row["empty_rounds"] == 0 else -1.0 for row in found]
-    return rarely([Outcome(slack, row["clean"]) for slack, row in zip(kept, found, strict=True)], DELTA)
+    return rarely([Outcome(0.0, row["clean"], slack) for slack, row in zip(kept, found, strict=True)], DELTA)
 
 
 def try_violation(mutation: Any, runs: int) -> Finding:
@@ -119,7 +128,7 @@ def try_descent(mutation: Any, runs: int) -> Finding:
 
 def printed_sampling(instance: Instance, variance: float) -> float:
     """The paper's Freedman for what the policy itself loses: 2 sqrt(V iota) + iota."""
-    iota = math.log(2 * math.ceil(math.log2(instance.horizon))) - math.log(instance.delta)
+    iota = sampling_log(instance)
     return 2.0 * math.sqrt(variance * iota) + iota
 
 
@@ -146,22 +155,27 @@ def safe_gaps(trace: Trace) -> Floats:
     return np.zeros(trace.rounds) if safe is None else trace.losses @ (safe.strategy - trace.benchmark)
 
 
-def learning_slack(trace: Trace, weights: Any = 1.0) -> float:
-    """Every part of learning regret against the bound of that part: what is fed, both martingales, truncation."""
+def learning_outcome(trace: Trace, weights: Any = 1.0) -> Outcome:
+    """Every part of learning regret against the bound of that part: two martingales by chance, the rest for sure."""
     u, instance = paths.truncated_benchmark(trace), measured(trace)
     found = paths.martingales(trace, u)
-    return min(
-        paths.descent_slack(trace, trace.loss_estimates, u, weights),
-        printed_sampling(instance, found.own_variance) - found.own,
-        printed_estimation(instance, found.other_variance, found.other_range) - found.other,
-        trace.problem.n_arms - paths.truncation_cost(trace, u),
+    return Outcome(
+        min(
+            printed_sampling(instance, found.own_variance) - found.own,
+            printed_estimation(instance, found.other_variance, found.other_range) - found.other,
+        ),
+        trace.clean,
+        min(
+            paths.descent_slack(trace, trace.loss_estimates, u, weights),
+            trace.problem.n_arms - paths.truncation_cost(trace, u),
+        ),
     )
 
 
 def try_regret(mutation: Any, runs: int) -> Finding:
     """Theorem 2: each part of COLB's regret against the bound of that part."""
     found = traces(inside(2_000), maker(COLB, mutation, **practical(100.0)), runs)
-    outcomes = [Outcome(learning_slack(trace), trace.clean) for trace in found]
+    outcomes = [learning_outcome(trace) for trace in found]
     closed = theorem_2(Instance(3, 1, 2_000, DELTA, None, 100.0, None, 0.5)).total
     finding = rarely(outcomes, 4 * DELTA)
     return finding._replace(figures=f"{finding.figures}; the closed form says {closed:.2g} of 2,000")
@@ -184,11 +198,17 @@ def try_doubling(mutation: Any, runs: int) -> Finding:
     def slack(trace: Trace) -> float:
         feed = trace.loss_estimates
         steps = [paths.step_slack(trace, feed, u) + paths.TOLERANCE for u in comparators(trace)]
-        return min(*steps, paths.epochs_slack(trace, feed, paths.truncated_benchmark(trace)), paths.caps_slack(trace))
+        sums = paths.epochs_slack(trace, feed, paths.truncated_benchmark(trace))
+        return min(*steps, sums, paths.caps_slack(trace), paths.restarts_slack(trace, feed))
 
-    found = traces(inside(3_000, 0.3), maker(COLB, mutation, learning_rate="doubling"), runs)
-    outcomes = [Outcome(slack(trace), trace.clean) for trace in found]
-    return always(outcomes)
+    found = [
+        always([
+            Outcome(slack(trace), trace.clean)
+            for trace in traces(inside(3_000, 0.3), maker(policy, mutation, learning_rate="doubling"), runs)
+        ])
+        for policy in (COLB, SOLB)
+    ]  # fmt: skip
+    return both(*found)
 
 
 # Theorem 3 and Lemma 3: the mixture of SOLB ---------------------------------------------------------------------------
@@ -197,7 +217,7 @@ def try_doubling(mutation: Any, runs: int) -> Finding:
 def try_safety(mutation: Any, runs: int) -> Finding:
     """Theorem 3: the least margin of any round."""
     found = rows(boundary(3_000, 0.05, 2), maker(SOLB, mutation, learning_rate=0.1), runs)
-    return rarely([Outcome(row["worst_margin"] + 1e-12, row["clean"]) for row in found], DELTA)
+    return rarely([Outcome(0.0, row["clean"], row["worst_margin"] + 1e-12) for row in found], DELTA)
 
 
 def try_mixing(mutation: Any, runs: int) -> Finding:
@@ -210,23 +230,33 @@ def try_mixing(mutation: Any, runs: int) -> Finding:
 def try_safety_regret(mutation: Any, runs: int) -> Finding:
     """Lemma 3: weights round by round, light and heavy rounds, and safety regret."""
 
-    def slack(trace: Trace) -> float:
+    def outcome(trace: Trace) -> Outcome:
         problem, gamma, instance = trace.problem, trace.safe_weights[:-1], measured(trace)
-        heavy, log = int((gamma > 0.5).sum()), math.log(3 * problem.rounds / problem.delta)
+        heavy, regret = int((gamma > 0.5).sum()), float(gamma @ safe_gaps(trace))
         wide = int((trace.of_arms(trace.radii) >= problem.margin**2 / 8).sum())
         light = math.sqrt(float((gamma[gamma <= 0.5] ** 2).sum())) * instance.safety_complexity
-        regret = float(gamma @ safe_gaps(trace))
         told = lemma_3(instance, heavy_rounds=heavy)
-        return min(
-            paths.weight_slack(trace),
-            3 * (1 + 256 * log / problem.margin**4) - wide,
+        chance = min(
             told.terms["light rounds"] - light,
             lemma_3(instance).terms["heavy rounds"] - heavy,
             told.total - regret,
         )
+        few = problem.n_arms * (1 + 256 * cost_log(instance) / problem.margin**4)
+        return Outcome(chance, trace.clean, min(paths.weight_slack(trace), few - wide))
 
     found = traces(boundary(20_000), maker(SOLB, mutation, **practical(6_000.0)), runs)
-    return rarely([Outcome(slack(trace), trace.clean) for trace in found], 3 * DELTA)
+    return rarely([outcome(trace) for trace in found], 3 * DELTA)
+
+
+def try_sharp_safety_regret(mutation: Any, runs: int) -> Finding:
+    """Ours: squared weights round by round, and safety regret without heavy rounds."""
+
+    def outcome(trace: Trace) -> Outcome:
+        regret = float(trace.safe_weights[:-1] @ safe_gaps(trace))
+        return Outcome(lemma_3_sharp(measured(trace)).total - regret, trace.clean, paths.squared_weight_slack(trace))
+
+    found = traces(boundary(20_000), maker(SOLB, mutation, **practical(6_000.0)), runs)
+    return rarely([outcome(trace) for trace in found], 2 * DELTA)
 
 
 def try_gap(mutation: Any, runs: int) -> Finding:
@@ -244,12 +274,13 @@ def try_gap(mutation: Any, runs: int) -> Finding:
 def try_learning_regret(mutation: Any, runs: int) -> Finding:
     """Lemma 4 as printed."""
 
-    def slack(trace: Trace) -> float:
+    def outcome(trace: Trace) -> Outcome:
         steps = [paths.step_slack(trace, trace.loss_estimates, u) + paths.TOLERANCE for u in comparators(trace)]
-        return min(*steps, learning_slack(trace, trace.weights))
+        found = learning_outcome(trace, trace.weights)
+        return found._replace(path=min(found.path, *steps))
 
     found = traces(inside(3_000), maker(SOLB, mutation, **practical(150.0)), runs)
-    return rarely([Outcome(slack(trace), trace.clean) for trace in found], 4 * DELTA)
+    return rarely([outcome(trace) for trace in found], 4 * DELTA)
 
 
 def try_weighted(mutation: Any, runs: int) -> Finding:
@@ -257,24 +288,27 @@ def try_weighted(mutation: Any, runs: int) -> Finding:
     estimator = "paper" if mutation == "not weighted" else "weighted"
     wrong = None if mutation == "not weighted" else mutation
 
-    def slack(trace: Trace) -> float:
+    def outcome(trace: Trace) -> Outcome:
         problem, feed = trace.problem, trace.weights * trace.loss_estimates
         u = paths.truncated_benchmark(trace)
         terms, instance = paths.martingales(trace, u), measured(trace)
         union = halving_log(instance, log_vertices(instance))
         steps = [paths.step_slack(trace, feed, v) + paths.TOLERANCE for v in comparators(trace)]
-        return min(
+        chance = min(
+            paths.freedman(terms.own_variance, 1.0, halving_log(instance)) - terms.own,
+            paths.freedman(terms.other_variance, terms.other_range, union) - terms.other,
+        )
+        certain = min(
             *steps,
             paths.feed_slack(trace),
             paths.descent_slack(trace, feed, u),
-            paths.freedman(terms.own_variance, 1.0, halving_log(instance)) - terms.own,
-            paths.freedman(terms.other_variance, terms.other_range, union) - terms.other,
             problem.n_arms - paths.truncation_cost(trace, u),
         )
+        return Outcome(chance, trace.clean, certain)
 
     factory = maker(SOLB, wrong, estimator=estimator, **practical(150.0))
     found = traces(inside(3_000), factory, runs)
-    return rarely([Outcome(slack(trace), trace.clean) for trace in found], 3 * DELTA)
+    return rarely([outcome(trace) for trace in found], 3 * DELTA)
 
 
 def regret_parts(trace: Trace) -> tuple[float, float]:
@@ -289,15 +323,16 @@ def regret_parts(trace: Trace) -> tuple[float, float]:
 def try_theorem_4(mutation: Any, runs: int) -> Finding:
     """Theorem 4: regret against the sum of all its parts."""
 
-    def slack(trace: Trace) -> float:
+    def outcome(trace: Trace) -> Outcome:
         u, instance = paths.truncated_benchmark(trace), measured(trace)
         terms, (regret, bound) = paths.martingales(trace, u), regret_parts(trace)
         sampling = printed_sampling(instance, terms.own_variance)
         estimation = printed_estimation(instance, terms.other_variance, terms.other_range)
-        return min(learning_slack(trace, trace.weights), bound + sampling + estimation - regret)
+        found = learning_outcome(trace, trace.weights)
+        return found._replace(slack=min(found.slack, bound + sampling + estimation - regret))
 
     found = traces(inside(3_000), maker(SOLB, mutation, **practical(150.0)), runs)
-    finding = rarely([Outcome(slack(trace), trace.clean) for trace in found], 6 * DELTA)
+    finding = rarely([outcome(trace) for trace in found], 6 * DELTA)
     closed = lemma_4(Instance(3, 1, 3_000, DELTA, 0.3, 150.0, 0.65, 0.5)).total
     return finding._replace(figures=f"{finding.figures}; the closed form of Lemma 4 alone says {closed:.2g} of 3,000")
 
@@ -307,7 +342,8 @@ def try_corollary(mutation: Any, runs: int) -> Finding:
     findings = []
     for name, family in (("i.i.d.", inside), ("switching", switching)):
         factory = maker(SOLB, mutation, **practical(150.0))
-        parts = np.array([regret_parts(trace) for trace in traces(family(3_000), factory, runs)])
+        scenario = family(3_000, delta=1 / 3_000)
+        parts = np.array([regret_parts(trace) for trace in traces(scenario, factory, runs)])
         findings.append(at_most(parts[:, 0] - parts[:, 1], f"regret less bound, {name} losses,"))
     return both(*findings)
 
@@ -318,7 +354,7 @@ def try_lower_bound(mutation: Any, runs: int) -> Finding:
     factory = maker(SOLB, mutation, **practical(omega * horizon / 2))
     worlds = {i: lower_bound(horizon, i, omega, gap, margin) for i in (1, 2, 3)}
     found = {i: rows(world, factory, runs) for i, world in worlds.items()}
-    premise = rarely([Outcome(row["worst_margin"] + 1e-12, row["clean"]) for row in found[1]], DELTA)
+    premise = rarely([Outcome(0.0, row["clean"], row["worst_margin"] + 1e-12) for row in found[1]], DELTA)
     instance = Instance(3, 1, horizon, DELTA, margin, omega * horizon, gap, 0.5)
     least, share = theorem_5(instance).total, safe_arm_rounds(instance).total
     worse = max((2, 3), key=lambda i: float(np.mean([row["regret"] for row in found[i]])))
