@@ -56,7 +56,7 @@ def test_options_survive_json(given: Any, kept: Any) -> None:
 
 
 def test_the_papers_state_is_what_it_was() -> None:
-    """States that were saved before there were other bounds can still be loaded."""
+    """Of the paper's bounds nothing is saved but counts and means, from which they follow."""
     policy = sf.SOLB(PROBLEM, 1)
     policy.tell(policy.ask(), 0.5, [0.5, 0.0])
     assert set(policy.to_dict()["state"]["known"]) == {"counts", "means"}

@@ -39,9 +39,13 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
     problem = problem_of(safe)
     policy = sf.SOLB(problem, 5, preset=preset)
     optimism, totals, spent, losses, eta = {"practical": 0.5, "guaranteed": 1.0}[preset], np.zeros(4), 0.0, 0.0, 1.0
-    weights, active, by_arm, before = [], 0, 0, policy.proposal
+    weights, active, by_arm, before, cut = [policy.safe_weight], 0, 0, policy.proposal, 0
     for t, (decision, loss) in enumerate(play(policy, 3000, 3), start=1):
-        estimate = (loss - losses / max(1, t - 1)) / decision.propensity
+        baseline = losses / max(1, t - 1)
+        if preset == "guaranteed":
+            cut += baseline > (1 - weights[-1]) / (2 * eta)
+            baseline = min(baseline, (1 - weights[-1]) / (2 * eta))
+        estimate = (loss - baseline) / decision.propensity
         losses += loss
         totals[decision.arm] += estimate
         spent += (before[decision.arm] * estimate) ** 2
@@ -64,6 +68,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
         by_arm += bool(weight == 0 and (policy.strategy != policy.proposal).any())
     # the branches were taken
     assert active >= 3
+    assert cut > 10 or preset == "practical"
     assert max(weights) > 0.3
     assert by_arm > 100 or preset == "guaranteed" or safe == "an arm"
     assert policy.empty_rounds == 0

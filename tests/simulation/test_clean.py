@@ -78,6 +78,28 @@ def test_bounds_of_the_wrong_size_are_refused() -> None:
         sf.simulate(SCENARIO, {"odd": always([0, 0, 1], **shown)}, seeds=1, checkpoints=[10], workers=1)
 
 
+@pytest.mark.parametrize(
+    ("lower", "clean", "kept"),
+    [
+        ([[0.0] * 3] * 2, True, True),
+        ([[np.nan] * 3] * 2, False, False),
+        ([[0.99, 0.99, 0.0], [0.0] * 3], False, False),
+        ([], None, None),
+    ],
+)
+def test_every_bound_of_a_policy_from_outside_is_looked_at(lower: Any, clean: Any, kept: Any) -> None:
+    """Its third arm alone is played, but bounds of others, and what is no number, count."""
+    shown = {"lower_costs": lower, "upper_costs": [[1.0] * 3] * 2}
+    run = sf.simulate(SCENARIO, {"odd": always([0, 0, 1], **shown)}, seeds=1, checkpoints=[50], workers=1)
+    assert [(row["clean"], row["benchmark_kept"]) for row in run.table.to_pylist()] == [(clean, kept)]
+
+
+def test_bounds_that_are_none_are_refused() -> None:
+    shown = {"lower_costs": "low", "upper_costs": [[1.0] * 3] * 2}
+    with pytest.raises(ValueError, match="lower_costs of odd must be an array of numbers, got 'low'"):
+        sf.simulate(SCENARIO, {"odd": always([0, 0, 1], **shown)}, seeds=1, checkpoints=[10], workers=1)
+
+
 def test_adaptive_worlds_are_watched_too() -> None:
     scenario = sf.scenarios.make("adaptive-v1", horizon=300)
     run = sf.simulate(

@@ -538,3 +538,41 @@ def test_measured_values_are_checked_too() -> None:
     ):
         with pytest.raises(ValueError, match=f"^{name} must be a finite number >= 0, got "):
             call()
+
+
+def test_the_lower_bound_is_of_its_own_family() -> None:
+    for change, words in (({"n_constraints": 0}, "n_constraints >= 1"), ({"threshold": 0.8}, "threshold = 1/2")):
+        for bound in (bounds.theorem_5, bounds.safe_arm_rounds):
+            told = bound(replace(BASE, **change))
+            assert unmet(told) == [words]
+            assert not told.says_something
+
+
+def test_from_that_horizon_on_means_on() -> None:
+    # at a large delta Theorem 2 speaks, falls silent and speaks again
+    speaks_twice = replace(BASE, delta=0.18, benchmark_loss=0.1 * BASE.horizon)
+    first = bounds.nontrivial_horizon(bounds.theorem_2, speaks_twice)
+    for factor in (1, 3, 10, 30, 100, 300, 1e4):
+        assert bounds.theorem_2(speaks_twice.at(first * factor)).says_something
+    assert not bounds.theorem_2(speaks_twice.at(first - 1)).says_something
+    silent_between = [T for T in np.geomspace(1e6, first, 300) if bounds.theorem_2(speaks_twice.at(T)).says_something]
+    assert silent_between  # else this would not test it
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"bandit_complexity": math.nan}, "benchmark_loss must be"),
+        ({"bandit_complexity": -500.0}, "benchmark_loss must be"),
+        ({"bandit_complexity": 1e9}, "benchmark_loss must be at most"),
+        ({"safety_complexity": 1e9}, "gap must be"),
+    ],
+)
+def test_measured_values_are_not_bent_into_shape(change: dict[str, float], sentence: str) -> None:
+    problem = sf.Problem(5, [0.5], 10_000, safe=sf.SafeStrategy([0, 0, 0, 0, 1], [0.2]))
+    row = {"round": 10_000, "bandit_complexity": 1_000.0, "safety_complexity": 20.0}
+    assert Instance.measured(problem, {**row, "bandit_complexity": -1e-9}).benchmark_loss == 0.0  # rounding
+    with pytest.raises(ValueError, match=sentence):
+        Instance.measured(problem, {**row, **change})
+    with pytest.raises(ValueError, match="row must have a bandit_complexity, got"):
+        Instance.measured(problem, {"round": 10_000, "safety_complexity": 1.0})

@@ -166,6 +166,11 @@ def test_gives_up_as_the_safe_arm_loses() -> None:
         assert weight == pytest.approx(needed * math.exp(-10 * max(0.0, behind)))
 
 
+def test_always_safe_plays_the_safe_strategy() -> None:
+    found = lived(SOLB, mutations.AlwaysSafe)
+    assert (found.weights[1:] == 1.0).all()
+
+
 def test_restarts_can_be_too_few_and_too_many() -> None:
     problem = sf.Problem(3, [], 400, 0.1)
     restarts = []
@@ -190,5 +195,5 @@ def test_every_mutation_is_tested_here() -> None:
     here = Path(__file__).read_text()
     made_here = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
     classes = [found.__name__ for found in made_here if isinstance(found, type)]
-    assert len(classes) == 12
+    assert len(classes) == 13
     assert all(f"mutations.{name}" in here for name in classes)

@@ -8,7 +8,8 @@ strategy that is certified safe. So the rest is made to lose little:
 * the safe strategy's own costs are known, and count as such wherever it is part of what is played;
 * what is mixed in is the safe strategy or, in "practical", any arm that is certified safe by now, whichever costs less;
 * the proposal's safe set is built from the means less `optimism` times their distance from the lower bounds: 1/2 in
-  "practical", which is better on average; 1 in "guaranteed", which keeps the benchmark in the set.
+  "practical", which is better on average; 1 in "guaranteed", which keeps the benchmark in the set and, with steps that
+  are never too long, a bound on the mean regret (docs/theory/practical.md).
 
 Without a horizon 1 / T is replaced by a tiny floor, K / T by K / (K + t) and ln T by ln(K + t).
 """
@@ -64,7 +65,7 @@ class HardState(NamedTuple):
 def update_soft(state: SoftState, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """A round of COLB."""
     observe(state.known, arm, costs)
-    if follow(state.learner, state.known, arm, propensity, loss) == EMPTY:
+    if follow(state.learner, state.known, arm, propensity, loss, 1.0) == EMPTY:
         state.empty_rounds[0] += 1.0
     return SOLVED
 
@@ -73,7 +74,7 @@ def update_soft(state: SoftState, arm: int, propensity: float, loss: float, cost
 def update_hard(state: HardState, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """A round of SOLB."""
     observe(state.known, arm, costs)
-    if follow(state.learner, state.known, arm, propensity, loss) == EMPTY:
+    if follow(state.learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0]) == EMPTY:
         state.empty_rounds[0] += 1.0
     state.safe_weight[0] = play_safe(state)
     return SOLVED

@@ -104,7 +104,7 @@ CLAIMS: tuple[Claim, ...] = (
         "The safety regret of SOLB is at most safety complexity times sqrt(32 ln(T K m / delta) M + 2 K^2 / T) / rho.",
         "the same", "gamma^2 <= (8 sum of beta^2 x + 2 (K/T)^2) / rho^2 in all rounds of the clean event",
         refuted_if(2 * DELTA, (30, 300)), trials.try_sharp_safety_regret, (30, 300),
-        {"projection skipped": mutations.Unprojected},
+        {"safe weight 1": mutations.AlwaysSafe},
     ),
     Claim(
         "Lemma 3, gap", "Safety regret is linear in the gap of the safe strategy, and 0 without one.",
@@ -137,7 +137,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Corollary",
         "In the mean, over small-loss balls, the regret of SOLB is safety complexity plus bandit complexity.",
         "i.i.d. and switching losses, T = 3,000, delta = 1 / T", "",
-        f"mean of regret less sqrt(sum gamma^2) S + Lemma 5 + K, in which the martingales vanish; {MEAN}",
+        "means of safety regret less sqrt(sum gamma^2) S, and of learning regret less Lemma 5 and K, in which the "
+        f"martingales vanish; {MEAN}",
         trials.try_corollary, (25, 200), {"proposal stuck": mutations.Stuck},
     ),
     Claim(

@@ -91,6 +91,13 @@ class Unmixed(Altered):
         remix(self, 0.0)
 
 
+class AlwaysSafe(Altered):
+    """The weight of the safe strategy is 1."""
+
+    def _alter(self) -> None:
+        remix(self, 1.0)
+
+
 class MixedByLower(Altered):
     """The weight is what the lower bounds ask for."""
 
