@@ -179,7 +179,9 @@ def test_step_1_the_known_part_may_be_no_larger_than_it_is() -> None:
         assert bound >= float(costs[0] @ strategy) - 1e-12
         for factor in worst:  # the rest bounded arm by arm, where it is negative, too
             known = factor * share * safe
-            worst[factor] = min(worst[factor], float(costs[0] @ known + upper[0] @ (strategy - known) - costs[0] @ strategy))
+            worst[factor] = min(
+                worst[factor], float(costs[0] @ known + upper[0] @ (strategy - known) - costs[0] @ strategy)
+            )
     assert worst[1.0] >= -1e-12
     assert worst[2.0] < -0.1
 
@@ -270,6 +272,7 @@ def test_step_6_what_a_round_adds_on_average(name: str, known_end: bool) -> None
     assert (mean <= (x * off).sum(1) / w + 1e-9).all()
     assert (mean > (x * off).sum(1) + 1e-9).any()  # the weight is needed
     assert (mean <= ((it.losses * played).sum(1) / w + it.baselines) / w + 1e-9).all()
+    assert it.problem.safe is not None
     least = ((it.problem.thresholds - it.problem.safe.costs) / (1 - it.problem.safe.costs)).min()
     assert w.min() >= least - 1e-12
     total, n = it.met.cumsum(), np.arange(1, ROUNDS + 1)
@@ -291,7 +294,9 @@ def width_scale(problem: sf.Problem) -> float:
     return 8 / 3 * (math.log(problem.n_arms * problem.n_constraints / problem.delta) + 4)
 
 
-@pytest.mark.parametrize("kind", ["coin .5", "coin .02", "all 0", "all 1", "first 0, then 1", "in turn", "Beta", "half"])
+@pytest.mark.parametrize(
+    "kind", ["coin .5", "coin .02", "all 0", "all 1", "first 0, then 1", "in turn", "Beta", "half"]
+)
 def test_step_7_betting_bounds_are_as_narrow_as_the_proof_needs(kind: str) -> None:
     rng, n = np.random.default_rng(5), 20_000
     stream = {
