@@ -156,7 +156,7 @@ def test_a_problem_may_have_no_horizon() -> None:
     assert sf.Problem.from_dict(problem.to_dict()) == problem
     with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
         _ = problem.floor
-    with pytest.raises(ValueError, match="problem must have a horizon for SOLB, got horizon=None"):
+    with pytest.raises(ValueError, match="problem must have a horizon for preset 'paper', got horizon=None"):
         sf.SOLB(problem)
     with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
         sf.Scenario("mine-v1", problem, sf.losses.Bernoulli([0.1, 0.2, 0.3]), sf.costs.Bernoulli([[0.1, 0.2, 0.3]]))

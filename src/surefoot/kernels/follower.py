@@ -65,9 +65,9 @@ def new_follower(
 def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float, weight: float) -> int:
     """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none.
 
-    Losses count from their mean so far, which moves no minimum and saves variance. With full optimism they count from at
-    most weight / (2 rate), the weight being that of the proposal in what was played: no step is then too long for the
-    proof (docs/theory/practical.md).
+    Losses count from their mean so far, which moves no minimum and saves variance. With full optimism they count from
+    at most weight / (2 rate), the weight being that of the proposal in what was played: no step is then too long for
+    the proof (docs/theory/practical.md).
     """
     baseline = follower.met[1] / max(1.0, follower.met[0])
     if follower.optimism >= 1.0:
