@@ -93,13 +93,16 @@ class Forecast:
 
     def excess(self, played: float) -> float:
         """By how much the proposal passes a threshold at the upper bounds, after it was played so many rounds (W)."""
-        held_back = not self.slack
+        if not played:
+            return 1.0 - self.threshold
         share = min(1.0 / self.n_arms, 0.25 / self.gap / math.sqrt(played * self.n_arms * math.log(math.e + played)))
         variance = min(self.deviation**2, self.threshold * (1.0 - self.threshold))
         roots = math.sqrt(self.support) + self.others * math.sqrt(share)
         radius = math.sqrt(2.0 * variance * self.evidence / played) * roots
         radius += SECOND_ORDER * self.evidence * self.support / played
-        if held_back:  # it goes beyond the threshold by the lower bounds and K / n, and is judged by the upper ones
+        if (
+            not self.slack
+        ):  # it goes beyond the threshold by the lower bounds and K / n, and is judged by the upper ones
             beyond = (1.0 + self.optimism) * radius + self.n_arms / played
         else:
             beyond = radius - self.slack * (1.0 - self.others * share)
