@@ -55,5 +55,8 @@ def report() -> None:
                     found.setdefault(f"{preset}: it pays", []).append(even / said.break_even)
             found.setdefault("practical / guaranteed", []).append(measured["practical"][0] / measured["guaranteed"][0])
         for what, ratios in found.items():
+            if what.endswith("in time"):
+                print(f"{name}: {what}: {sum(ratios):.0f} of {CELLS} cells")
+                continue
             least, low, middle, high, most = np.quantile(ratios, [0, 0.1, 0.5, 0.9, 1])
             print(f"{name}: {what}: median {middle:.2f}, 80 % {low:.2f} to {high:.2f}, range {least:.3f} to {most:.2f}")

@@ -17,10 +17,10 @@ PRESETS = {"guaranteed": 1.0, "practical": 0.5}
 
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 for good. The formula is an estimate "
-    "(docs/choosing.md); for practical it is about the latest to expect, as arms that are certified safe can take over "
-    "much sooner. It pays when less has been lost than by playing the safe strategy alone, other arms being as much "
-    "worse than that as the best is better."
+    "(docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being as "
+    "much worse than that as the best is better; this figure tells the order of magnitude only."
 )
+SOONER = "; practical is often much sooner, as arms that are certified safe can take over"
 
 
 def print_plan(
@@ -53,7 +53,7 @@ def print_plan(
         f"the safe strategy loses {gap:g} a round more than the best, which {best}"
     )
     console.print(overview(forecasts, traffic, found, seeds))
-    console.print(LEGEND, style="italic")
+    console.print(LEGEND.format("" if slack else SOONER), style="italic")
 
 
 def overview(forecasts: dict[str, Forecast], traffic: float, found: dict[str, list[str]], seeds: int) -> Table:

@@ -46,8 +46,8 @@ class Forecast:
         0 if the best safe strategy is held back by the thresholds: it mixes min(m + 1, K - 1) arms, some of them above
         a threshold. Else the best strategy is an arm that stays below every threshold by this much.
     optimism
-        Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe take the
-        place of the safe strategy, so there it is the latest that can be expected.
+        Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe may take the
+        place of the safe strategy. With no slack the forecast is then about the latest to expect.
 
     Examples
     --------
