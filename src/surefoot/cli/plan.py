@@ -17,8 +17,8 @@ PRESETS = {"guaranteed": 1.0, "practical": 0.5}
 
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 for good. The formula is an estimate "
-    "(docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being as "
-    "much worse than that as the best is better; this figure tells the order of magnitude only."
+    "(docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being "
+    "as much worse than that as the best is better; this figure tells the order of magnitude only."
 )
 SOONER = "; practical is often much sooner, as arms that are certified safe can take over"
 
