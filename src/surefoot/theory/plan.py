@@ -38,16 +38,16 @@ class Forecast:
         Standard deviation of a cost; 0.5, coin flips, at worst. Costs whose mean is the threshold cannot deviate by
         more than ``sqrt(threshold (1 - threshold))``, and what is larger is taken for that.
     gap
-        What the safe strategy loses more a round than the best safe one. Arms that are no part of the best strategy are
-        taken to lose as much more than the safe strategy.
+        What the safe strategy loses more a round than the best safe one. Arms that are no part of the best strategy
+        are taken to lose as much more than the safe strategy.
     threshold
         The smallest threshold (alpha).
     slack
-        0 if the best safe strategy is held back by the thresholds: it mixes min(m + 1, K - 1) arms, some of them above
-        a threshold. Else the best strategy is an arm that stays below every threshold by this much.
+        0 if the best safe strategy is held back by the thresholds: it mixes min(m + 1, K - 1) arms, some of them
+        above a threshold. Else the best strategy is an arm that stays below every threshold by this much.
     optimism
-        Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe may take the
-        place of the safe strategy. With no slack the forecast is then about the latest to expect.
+        Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe may take
+        the place of the safe strategy. With no slack the forecast is then about the latest to expect.
 
     Examples
     --------
