@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, estimators, linear, projection, rounds, simulation
+from benchmarks import confidence, estimators, forecast, linear, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -31,3 +31,4 @@ linear.report()
 confidence.report()
 projection.report()
 estimators.report()
+forecast.report()

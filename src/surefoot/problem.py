@@ -157,6 +157,14 @@ RULES: Mapping[str, Interval] = {
     "sum_of_radii": Interval(0),
     "total_loss": Interval(0),
     "heavy_rounds": Interval(0),
+    # a forecast
+    "forecast.n_constraints": Interval(1, whole=True),
+    "forecast.threshold": Interval(0, 1, open_low=True),
+    "forecast.gap": Interval(1e-6, 1),
+    "deviation": Interval(0, 0.5),
+    "slack": SHARE,
+    "optimism": SHARE,
+    "traffic": Interval(0, 1e15, open_low=True),
     # the offline optimum
     "total_losses": Interval(-1e15, 1e15),
     "mean_costs": SHARE,

@@ -140,6 +140,28 @@ def bounds(
 
 
 @app.command()
+def plan(
+    arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
+    constraints: Annotated[int, typer.Option(help="Number of constraints (m).")] = 1,
+    margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
+    delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
+    traffic: Annotated[float, typer.Option(help="Decisions a day.")] = 10_000,
+    deviation: Annotated[float, typer.Option(help="Standard deviation of a cost; coin flips are the worst.")] = 0.5,
+    gap: Annotated[float, typer.Option(help="What the safe strategy loses more a round than the best.")] = 0.2,
+    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    slack: Annotated[
+        float, typer.Option(help="By how much the best strategy stays below the thresholds; 0: they hold it back.")
+    ] = 0.0,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Try it in a made-up world as well; seconds.")] = False,
+    seeds: Annotated[int, typer.Option(min=2, max=100, help="Number of simulated runs.")] = 10,
+) -> None:
+    """Say when SOLB's guardrails loosen, what they cost until then, and when it starts to pay."""
+    from surefoot.cli.plan import print_plan
+
+    print_plan(arms, constraints, margin, delta, traffic, deviation, gap, threshold, slack, seeds if simulate else 0)
+
+
+@app.command()
 def verify(
     claims: Annotated[
         list[str] | None, typer.Argument(help="Which claims; by default all.", show_default=False)

@@ -1,0 +1,101 @@
+"""When guardrails loosen and it starts to pay, as a table."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from surefoot.analysis.statistics import Interval
+from surefoot.cli.bounds import brief
+from surefoot.cli.studies import refuse
+from surefoot.problem import number
+from surefoot.theory.plan import Forecast
+
+PRESETS = {"guaranteed": 1.0, "practical": 0.5}
+"""Presets of SOLB, and how optimistic their proposals are."""
+
+LEGEND = (
+    "Guardrails are loose once the safe strategy has a weight below 0.1 for good. The formula is an estimate "
+    "(docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being "
+    "as much worse than that as the best is better; this figure tells the order of magnitude only."
+)
+SOONER = "; practical is often much sooner, as arms that are certified safe can take over"
+
+
+def print_plan(
+    arms: int,
+    constraints: int,
+    margin: float,
+    delta: float,
+    traffic: float,
+    deviation: float,
+    gap: float,
+    threshold: float,
+    slack: float,
+    seeds: int,
+) -> None:
+    """Rounds and days until the guardrails loosen, what they cost until then, and when it pays."""
+    try:
+        forecasts = {
+            preset: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, optimism)
+            for preset, optimism in PRESETS.items()
+        }
+        number("traffic", traffic)
+        found = {preset: simulated(forecasts[preset], preset, traffic, seeds) for preset in PRESETS} if seeds else {}
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    console = Console(highlight=False)
+    best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
+    console.print(
+        f"[bold]{arms} arms, {constraints} constraint{'s' * (constraints != 1)}, margin {margin:g}[/]; "
+        f"delta {delta:g}, threshold {threshold:g}, costs deviate by {deviation:g}; "
+        f"the safe strategy loses {gap:g} a round more than the best, which {best}"
+    )
+    console.print(overview(forecasts, traffic, found, seeds))
+    console.print(LEGEND.format("" if slack else SOONER), style="italic")
+
+
+def overview(forecasts: dict[str, Forecast], traffic: float, found: dict[str, list[str]], seeds: int) -> Table:
+    """One block of rows per preset."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("preset", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("formula", justify="right", no_wrap=True)
+    if found:
+        table.add_column(f"mean of {seeds} runs (95 %)", justify="right", no_wrap=True)
+    for preset, forecast in forecasts.items():
+        rows = {
+            "rounds until loose": forecast.loose_after,
+            f"days of {brief(traffic)} decisions": forecast.loose_after / traffic,
+            "regret paid to safety": forecast.regret,
+            "rounds until it pays": forecast.break_even,
+            "days": forecast.break_even / traffic,
+        }
+        names, told = [preset, *[""] * 4], [[cell] for cell in found.get(preset, [])] or [[]] * 5
+        for name, (label, value), cells in zip(names, rows.items(), told, strict=True):
+            table.add_row(name, label, brief(value), *cells)
+        table.add_section()
+    return table
+
+
+def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> list[str]:
+    """The same rows, from a simulation."""
+    from surefoot.theory.rehearsal import rehearse
+
+    found = rehearse(forecast, preset, seeds)
+    late = f"not all within {brief(found.rounds)}"
+    return [
+        told(found.loose_after, 1.0, late),
+        told(found.loose_after, 1.0 / traffic),
+        told(found.safe_rounds, forecast.gap),
+        told(found.break_even, 1.0, late),
+        told(found.break_even, 1.0 / traffic),
+    ]
+
+
+def told(interval: Interval | None, unit: float, otherwise: str = "") -> str:
+    """A mean and its interval; what is told of cannot be negative."""
+    if interval is None:
+        return otherwise
+    return f"{brief(unit * interval.value)} ({brief(unit * max(0.0, interval.low))} to {brief(unit * interval.high)})"

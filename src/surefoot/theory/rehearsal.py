@@ -1,0 +1,151 @@
+"""A forecast put to the test: SOLB in a made-up world that matches it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.analysis.statistics import Interval, mean_interval
+from surefoot.environments.costs import Beta
+from surefoot.kernels.ledger import LOOSE
+from surefoot.policies.solb import SOLB
+from surefoot.problem import Floats, Problem, SafeStrategy
+from surefoot.theory.plan import Forecast
+
+BLOCK = 10_000
+FEWEST = 1_000
+"""Rounds of a run, at least."""
+WORK = 20_000_000
+"""Losses and costs drawn for one preset, at most: a few seconds."""
+
+
+class World(NamedTuple):
+    """Mean losses (K,) and costs (m, K); the last arm is the safe strategy."""
+
+    losses: Floats
+    costs: Floats
+    concentration: float
+
+
+class Rehearsal(NamedTuple):
+    """What came of it, over the seeds.
+
+    `loose_after` counts up to the last round with a safe weight of 0.1 or more, not the first below: by chance a
+    single early round may lie below. `break_even` counts up to the last round behind the safe strategy, in expected
+    losses. Either is None unless every run got there by 9/10 of its rounds.
+    """
+
+    loose_after: Interval | None
+    safe_rounds: Interval | None
+    break_even: Interval | None
+    rounds: int
+    seeds: int
+
+
+def world_of(forecast: Forecast) -> World:
+    """A world to which a forecast applies.
+
+    With no slack the best strategy is the even mixture of its arms: each but the last of these is above one threshold
+    and below the others, the last below all. All other arms lose as much more than the safe arm as that loses more
+    than the best strategy, and their costs are spread around the threshold.
+
+    Examples
+    --------
+    >>> world = world_of(Forecast(n_arms=4, n_constraints=1, margin=0.3))
+    >>> world.losses.round(3), world.costs.round(3)
+    (array([0.2, 0.4, 0.7, 0.5]), array([[0.7, 0.3, 0.5, 0.2]]))
+    """
+    n_arms, support, alpha, gap = forecast.n_arms, forecast.support, forecast.threshold, forecast.gap
+    above, reach, safe_loss = support - 1, 0.4 * min(1.0 - alpha, alpha), min(1.0, max(0.5, 1.5 * gap))
+    losses = np.full(n_arms, min(1.0, safe_loss + gap))
+    costs = np.full((forecast.n_constraints, n_arms), alpha)
+    best = safe_loss - gap
+    if above:
+        tilt = min(0.5 * gap, above * best)
+        losses[:above], losses[above] = best - tilt / above, best + tilt
+        costs[:, :support] = alpha - reach / above
+        for i in range(forecast.n_constraints):
+            costs[i, i % above] = alpha + reach
+    else:
+        losses[0], costs[:, 0] = best, alpha - forecast.slack
+    others = n_arms - 1 - support
+    costs[:, support:-1] += reach * (np.arange(others) - 0.5 * (others - 1)) / n_arms
+    losses[-1], costs[:, -1] = safe_loss, alpha - forecast.margin
+    variance = min(max(forecast.deviation, 1e-4) ** 2, alpha * (1.0 - alpha))
+    concentration = alpha * (1.0 - alpha) / variance - 1.0 if variance else 0.0
+    return World(losses, costs, concentration)
+
+
+def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:
+    """Let SOLB live through the world of a forecast, three times as long as that says, or as long as patience lasts.
+
+    Parameters
+    ----------
+    forecast
+        What is to be tried.
+    preset
+        Of SOLB.
+    seeds
+        How many runs.
+
+    Examples
+    --------
+    >>> forecast = Forecast(n_arms=3, n_constraints=1, margin=0.3, deviation=0.1)
+    >>> found = rehearse(forecast, "guaranteed", seeds=3)
+    >>> found.loose_after.value < forecast.loose_after
+    True
+    """
+    size = forecast.n_arms * (forecast.n_constraints + 1)
+    most = WORK // (seeds * size)
+    if most < FEWEST:
+        raise ValueError(
+            f"n_arms (n_constraints + 1) must be at most {WORK // (seeds * FEWEST)} to be simulated {seeds} times in "
+            f"seconds, got {size}"
+        )
+    rounds = int(min(max(3.0 * forecast.loose_after, 3.0 * forecast.break_even, 3000.0), most))
+    runs = np.array([live(forecast, preset, seed, rounds) for seed in range(seeds)])
+    there = runs <= 0.9 * rounds
+    loose, weights, even = (mean_interval(column) for column in runs.T)
+    return Rehearsal(
+        loose if there[:, 0].all() else None,
+        weights if there[:, 0].all() else None,
+        even if there[:, 2].all() else None,
+        rounds,
+        seeds,
+    )
+
+
+def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, float, int]:
+    """One run: rounds until loose, the sum of safe weights until then, rounds until break-even."""
+    world, safe = world_of(forecast), np.eye(forecast.n_arms)[-1]
+    thresholds = np.full(forecast.n_constraints, forecast.threshold)
+    problem = Problem(forecast.n_arms, thresholds, None, forecast.delta, SafeStrategy(safe, world.costs @ safe))
+    policy, rng = SOLB(problem, seed, preset=preset), np.random.default_rng([seed, 1])
+    model = Beta(world.costs, world.concentration)
+    strategies, weights = np.empty((rounds, forecast.n_arms)), np.empty(rounds)
+    costs = np.empty((BLOCK, *world.costs.shape))
+    for first in range(0, rounds, BLOCK):
+        here = slice(first, min(first + BLOCK, rounds))
+        losses = (rng.random((BLOCK, forecast.n_arms)) < world.losses).astype(float)
+        model.fill(costs, first, rng)  # a whole block, needed or not: a longer run starts like a shorter one
+        n = here.stop - first
+        policy.live(losses[:n], costs[:n], strategies[here], weights[here])
+    loose = after_last(weights >= LOOSE)
+    return (
+        loose,
+        float(weights[:loose].sum()),
+        after_last(np.cumsum(strategies @ world.losses - world.losses[-1]) > 0.0),
+    )
+
+
+def after_last(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+    """How many rounds there are up to the last of these.
+
+    Examples
+    --------
+    >>> after_last(np.array([False, True, False]))
+    2
+    """
+    found = np.flatnonzero(which)
+    return int(found[-1]) + 1 if found.size else 0
