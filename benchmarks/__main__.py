@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, estimators, linear, projection, rounds, simulation
+from benchmarks import confidence, estimators, linear, practical, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -29,5 +29,6 @@ rounds.report()
 simulation.report()
 linear.report()
 confidence.report()
+practical.report()
 projection.report()
 estimators.report()

@@ -1,0 +1,279 @@
+"""The preset "practical" against the paper, the strongest peers, and those peers with the same bounds.
+
+``python -m benchmarks.practical`` prints the tables of docs/practical.md. Seeds start at 1000; none was used to tune anything. A
+"fresh" world is another instance for every seed, drawn at random.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import surefoot as sf
+from surefoot.analysis.statistics import Interval, mean_interval, share_interval
+from surefoot.environments.scenarios import COSTS, MEANS, five_arms
+from surefoot.problem import Floats
+from surefoot.simulation.study import Study
+from surefoot.simulation.world import World
+
+FIRST_SEED = 1000
+STUDY = Path(__file__).parent.parent / "studies" / "practical.toml"
+OURS = sf.confidence.Betting(sides="upper")
+Maker = Callable[[int], sf.Scenario]  # a scenario for a seed
+Regrets = dict[str, Floats]  # by policy, one number a seed
+
+
+def policies(scenario: sf.Scenario) -> dict[str, Callable[..., Any]]:
+    truth = scenario.mean_costs
+    return {
+        "practical": lambda p, s: sf.SOLB(p, s, preset="practical"),
+        "guaranteed": lambda p, s: sf.SOLB(p, s, preset="guaranteed"),
+        "paper": lambda p, s: sf.SOLB(p, s, preset="paper"),
+        "opb": sf.OPB,
+        "opb, our bounds": lambda p, s: sf.OPB(p, s, confidence=OURS),
+        "safe-exp3": sf.SafeExp3,
+        "safe-exp3, our bounds": lambda p, s: sf.SafeExp3(p, s, confidence=OURS),
+        "oracle": lambda p, s: sf.Oracle(p, s, mean_costs=truth),
+    }
+
+
+def fresh(
+    kind: str, n_arms: int = 5, m: int = 1, margin: float = 0.3, horizon: int = 100_000, interior: bool = False
+) -> Maker:
+    """Worlds drawn at random: the cheaper an arm in loss, the dearer in cost, more or less; the safe ones lose much."""
+
+    def make(seed: int) -> sf.Scenario:
+        rng = np.random.default_rng([seed, n_arms, m])
+        means = rng.uniform(0.1, 0.8, n_arms)
+        costs = np.clip(1.0 - means + rng.uniform(-0.25, 0.25, (m, n_arms)), 0.05, 0.95)
+        strategy = np.eye(n_arms)[0]
+        means[0], costs[:, 0] = 0.8, 0.5 - margin
+        if interior:  # half of each of two arms, which are not safe alone if the margin is small and m at least 2
+            apart = min(margin + 0.1, 0.48 - margin) * (-1.0) ** np.arange(m)
+            strategy = 0.5 * (np.eye(n_arms)[0] + np.eye(n_arms)[1])
+            means[1], costs[:, 0], costs[:, 1] = 0.75, 0.5 - margin - apart, 0.5 - margin + apart
+        if kind == "small loss":  # some arm that is safe by 0.15, and all dearer ones, lose 1 %
+            means[-1], costs[:, -1] = 0.01, 0.35
+            means[1:-1] = np.where(costs[:, 1:-1].max(axis=0) > 0.5, 0.01, means[1:-1])
+        others = np.arange(2 if interior else 1, n_arms)
+        rows = [means]
+        for _ in range(2):
+            rows.append(means.copy())
+            rows[-1][others] = means[rng.permutation(others)]
+        losses: Any = sf.losses.Bernoulli(means)
+        if kind == "switching":
+            losses = sf.losses.Switching(rows, [horizon // 3, 2 * horizon // 3])
+        elif kind == "drift":
+            losses = sf.losses.Drifting(rows[0], rows[1])
+        elif kind == "adaptive":
+            losses = sf.losses.RaiseMostPlayed(means, 0.4)
+        problem = sf.Problem(n_arms, [0.5] * m, horizon, 0.05, sf.SafeStrategy(strategy, costs @ strategy))
+        drawn = sf.costs.Beta(costs, 30.0) if kind == "Beta costs" else sf.costs.Bernoulli(costs)
+        return sf.Scenario("fresh-v1", problem, losses, drawn)
+
+    return make
+
+
+def built_in(id: str, **options: Any) -> Maker:
+    return lambda seed: sf.scenarios.make(id, **options)
+
+
+def beta_costs(horizon: int) -> Maker:
+    """stochastic-v1 with costs of standard deviation 0.09 instead of 0.46."""
+    problem, costs = five_arms(horizon, 0.05), sf.costs.Beta(COSTS, 30.0)
+    return lambda seed: sf.Scenario("beta-v1", problem, sf.losses.Bernoulli(MEANS), costs)
+
+
+class Row(NamedTuple):
+    """A line of the grid."""
+
+    name: str
+    make: Maker
+    still: bool  # losses independent over time, with means that stay
+    of_paper: float | None = None  # bars: the largest ratio to a policy that is asked for
+    of_opb: float | None = None
+    seeds: int = 20
+
+
+T = 100_000
+GRID = [
+    Row("stochastic-v1", built_in("stochastic-v1", horizon=T), True, 1 / 6, 0.8),
+    Row("switching-v1", built_in("switching-v1", horizon=T), False, 1 / 6, 0.8),
+    Row("drifting-v1", built_in("drifting-v1", horizon=T), False, 1 / 6, 0.8),
+    Row("adaptive-v1", built_in("adaptive-v1", horizon=T), False, 1 / 6, 0.8, 10),
+    Row("Beta costs", beta_costs(T), True, 1 / 15, 0.8),
+    Row("small-loss-v1", built_in("small-loss-v1", horizon=T), True, 1 / 50, 0.8),
+    Row("fresh stochastic", fresh("stochastic"), True, 1 / 6, 0.8),
+    Row("fresh switching", fresh("switching"), False, 1 / 6, 0.8),
+    Row("fresh drift", fresh("drift"), False, 1 / 6, 0.8),
+    Row("fresh Beta costs", fresh("Beta costs"), True, 1 / 15, 0.8),
+    Row("fresh small loss", fresh("small loss"), True, 1 / 50, 0.8),
+    Row("fresh K = 8, m = 2", fresh("stochastic", 8, 2), True, 1 / 4, 0.8),
+    Row("fresh K = 8, m = 3", fresh("stochastic", 8, 3), True, 1 / 4, 0.8),
+    Row("fresh K = 8, m = 2, switching", fresh("switching", 8, 2), False, 1 / 4, 0.8),
+    Row("fresh K = 8, m = 3, drift", fresh("drift", 8, 3), False, 1 / 4, 0.8),
+    Row("fresh K = 3", fresh("stochastic", 3), True),
+    Row("fresh K = 10", fresh("stochastic", 10), True),
+    Row("fresh K = 20", fresh("stochastic", 20), True),
+    Row("fresh K = 50", fresh("stochastic", 50), True, None, 1.0, 10),
+    Row("fresh K = 50, switching", fresh("switching", 50), False, None, 1.0, 10),
+    Row("fresh K = 10, m = 5", fresh("stochastic", 10, 5), True, seeds=10),
+    Row("fresh margin 0.15", fresh("stochastic", margin=0.15), True),
+    Row("fresh margin 0.05", fresh("stochastic", margin=0.05), True),
+    Row("fresh margin 0.05, switching", fresh("switching", margin=0.05), False),
+    Row("fresh interior, m = 2, margin 0.15", fresh("stochastic", 5, 2, 0.15, interior=True), True),
+    Row("fresh interior, m = 2, drift", fresh("drift", 5, 2, interior=True), False),
+    Row("T = 1e4, stochastic-v1", built_in("stochastic-v1", horizon=10_000), True, None, 1.0),
+    Row("T = 1e4, switching-v1", built_in("switching-v1", horizon=10_000), False, None, 1.0),
+    Row("T = 1e4, fresh stochastic", fresh("stochastic", horizon=10_000), True, None, 1.0),
+    Row("T = 1e4, fresh switching", fresh("switching", horizon=10_000), False, None, 1.0),
+    Row("T = 1e6, stochastic-v1", built_in("stochastic-v1", horizon=1_000_000), True, seeds=5),
+    Row("T = 1e6, drifting-v1", built_in("drifting-v1", horizon=1_000_000), False, seeds=5),
+    *(Row(f"nu_{i}", built_in("lower-bound-v1", instance=i, horizon=T), True) for i in (1, 2, 3, 4)),
+]
+
+
+class Tally:
+    """Runs of "practical", those with any violation, and rounds in which its solver failed."""
+
+    def __init__(self) -> None:
+        self.runs = self.violating = self.empty = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.runs += 1
+        self.violating += row["rounds_in_violation"] > 0
+        self.empty += row["empty_rounds"]
+
+    def __str__(self) -> str:
+        share = share_interval(self.violating, self.runs)
+        return (
+            f"{self.violating} of {self.runs:,} runs with any violation, {100 * share.value:.2f} % (exact 95 % interval "
+            f"{100 * share.low:.2f} to {100 * share.high:.2f} %); rounds with a solver failure: {self.empty}"
+        )
+
+
+def lived(make: Maker, seeds: range, tally: Tally, names: tuple[str, ...] | None = None) -> Regrets:
+    """The regret of every policy on every seed."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        scenario = make(seed)
+        players = {name: it for name, it in policies(scenario).items() if names is None or name in names}
+        for row in sf.simulate(scenario, players, [seed], [scenario.problem.rounds], 1).table.to_pylist():
+            found.setdefault(row["policy"], []).append(row["regret"])
+            if row["policy"] == "practical":
+                tally.add(row)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def ratio(ours: Floats, theirs: Floats) -> Interval:
+    """Mean regret over mean regret of the same seeds, with a 95 % interval by linearisation."""
+    value = float(ours.mean() / theirs.mean())
+    half = mean_interval(ours - value * theirs)
+    spread = abs((half.high - half.low) / 2 / theirs.mean())
+    return Interval(value, value - spread, value + spread)
+
+
+def verdict(found: Interval, bar: float) -> str:
+    """Met: the whole interval. Met on average: the value. Else not met."""
+    return "met" if found.high <= bar else "met on average" if found.value <= bar else "not met"
+
+
+def shown(interval: Interval, places: int = 0) -> str:
+    return f"{interval.value:,.{places}f} ({interval.low:,.{places}f} to {interval.high:,.{places}f})"
+
+
+def grid(tally: Tally) -> None:
+    names = list(policies(sf.scenarios.make("stochastic-v1")))
+    print("| world | seeds |", " | ".join(names), "|\n|---|---|" + "---|" * len(names))
+    bars: list[str] = []
+    for row in GRID:
+        seeds = range(FIRST_SEED, FIRST_SEED + row.seeds)
+        regrets = lived(row.make, seeds, tally)
+        print(
+            f"| {row.name} | {row.seeds} |",
+            " | ".join(shown(mean_interval(regrets[n])) for n in names),
+            "|",
+            flush=True,
+        )
+        peers = 1.1 if row.still else 1.0
+        asked = {"paper": row.of_paper, "opb": row.of_opb, "opb, our bounds": peers, "safe-exp3, our bounds": peers}
+        for peer, bar in asked.items():
+            if bar is None:
+                continue
+            if mean_interval(regrets[peer]).low <= 0.0:
+                gap = mean_interval(regrets["practical"] - regrets[peer])
+                bars.append(
+                    f"| {row.name} | {peer} | {bar:.3g} | difference {shown(gap)} | no ratio to a regret below 0 |"
+                )
+                continue
+            found = ratio(regrets["practical"], regrets[peer])
+            bars.append(f"| {row.name} | {peer} | {bar:.3g} | {shown(found, 3)} | {verdict(found, bar)} |")
+    print("\n| world | against | bar | reached | |\n|---|---|---|---|---|")
+    print("\n".join(bars), flush=True)
+
+
+def safety(tally: Tally, each: int = 10) -> None:
+    """Every size, margin and kind of safe strategy, T = 1e4; no two runs share a seed."""
+    kinds, cell = ("stochastic", "switching", "drift", "Beta costs", "small loss"), 0
+    for n_arms in (3, 5, 10, 20, 50):
+        for m in (1, 2, 3, 5):
+            for margin in (0.05, 0.15, 0.3):
+                for interior in (False, True):
+                    start = 10_000 + cell * each
+                    make = fresh(kinds[cell % 5], n_arms, m, margin, 10_000, interior)
+                    lived(make, range(start, start + each), tally, ("practical",))
+                    cell += 1
+    print(f"safety over {cell} cells (K, m, margin, vertex or interior; T = 10,000): {tally}", flush=True)
+
+
+def cost_of_a_round() -> None:
+    for n_arms, m in ((5, 1), (50, 3)):
+        scenario = fresh("stochastic", n_arms, m)(FIRST_SEED)
+        losses, costs = next(World(scenario, FIRST_SEED).blocks(T))
+        strategies, weights = np.empty((len(losses), n_arms)), np.empty(len(losses))
+        best = dict.fromkeys(("paper", "practical", "guaranteed"), float("inf"))
+        for _ in range(7):
+            for preset in best:
+                policy = sf.SOLB(scenario.problem, 1, preset=preset)
+                started = time.process_time()
+                policy.live(losses, costs, strategies, weights)
+                best[preset] = min(best[preset], (time.process_time() - started) / len(losses))
+        told = ", ".join(f"{name} {1e9 * t:,.0f} ns ({t / best['paper']:.2f}x)" for name, t in best.items())
+        print(f"processor time of a round, K = {n_arms}, m = {m}, first {len(losses):,} of {T:,}: {told}", flush=True)
+
+
+def study() -> None:
+    """Every built-in scenario, by the study file."""
+    run = Study.read(STUDY).run(workers=1)
+    tally, table = Tally(), {}
+    for row in run.final().to_pylist():
+        if row["policy"] == "practical":
+            tally.add(row)
+    for row in run.summary().to_pylist():
+        cell = shown(Interval(row["regret"], row["regret_low"], row["regret_high"]))
+        table.setdefault(row["scenario"], {})[row["policy"]] = cell
+    names = list(next(iter(table.values())))
+    print("| scenario |", " | ".join(names), "|\n|---|" + "---|" * len(names))
+    for scenario, cells in table.items():
+        print(f"| {scenario} |", " | ".join(cells[name] for name in names), "|")
+    print(f"\nthe study: {tally}", flush=True)
+
+
+def report() -> None:
+    """What is quick: time, and safety."""
+    cost_of_a_round()
+    safety(Tally())
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    report()
+    counted = Tally()
+    grid(counted)
+    print(f"\nthe grid: {counted}", flush=True)
+    study()
