@@ -254,7 +254,8 @@ def test_peers_take_other_bounds_on_the_costs(cls: Callable[..., Any]) -> None:
             policy.tell(sf.Decision(arm, 0.25), losses[t, arm], costs[t, :, arm])
     assert (ours.upper_costs < published.upper_costs).all()
     assert (ours.lower_costs > published.lower_costs).all()
-    assert ours.safe_weight < published.safe_weight or cls in (sf.SoftExp3, sf.OptimisticLP)
+    if cls in (sf.SafeExp3, sf.SafeOptimisticLP):  # OPB leans on whatever is certified
+        assert ours.safe_weight < published.safe_weight
     if hasattr(ours._state, "lost"):
         assert (ours._state.lost.lower == published._state.lost.lower).all()
     assert published.to_dict()["options"]["confidence"] is None
