@@ -23,6 +23,9 @@ from surefoot.simulation.world import World
 
 FIRST_SEED = 2000
 STUDY = Path(__file__).parent.parent / "studies" / "practical.toml"
+PEERS = ("opb, our bounds", "opb, our bounds, narrow", "safe-exp3, our bounds")
+MOVING = ("switching-v1", "drifting-v1", "llm-routing-v1", "adaptive-v1", "adaptive-proposal-v1")
+OF_PAPER = {"stochastic-v1": 1 / 6, "switching-v1": 1 / 6, "drifting-v1": 1 / 6, "small-loss-v1": 1 / 50}
 OURS = sf.confidence.Betting(sides="upper")
 Maker = Callable[[int], sf.Scenario]  # a scenario for a seed
 Regrets = dict[str, Floats]  # by policy, one number a seed
@@ -174,55 +177,45 @@ def ratio(ours: Floats, theirs: Floats) -> Interval:
     return Interval(value, value - spread, value + spread)
 
 
-def verdict(found: Interval, bar: float) -> str:
-    """Met: the whole interval. Met on average: the value. Else not met."""
-    return "met" if found.high <= bar else "met on average" if found.value <= bar else "not met"
+def around(interval: Interval, places: int = 0) -> str:
+    return f"{interval.value:,.{places}f} ± {(interval.high - interval.low) / 2:,.{places}f}"
 
 
-def shown(interval: Interval, places: int = 0) -> str:
-    return f"{interval.value:,.{places}f} ({interval.low:,.{places}f} to {interval.high:,.{places}f})"
+def judged(regrets: Regrets, peer: str, bar: float | None) -> str:
+    """The ratio to a peer and whether a bar is met: "yes", "mean" or "no".
+
+    The bar is judged by the mean of practical - bar * peer over the seeds: "yes" if all of its 95 % interval is at most
+    0, "mean" if the mean is. Where the peer's regret may be below 0 the difference stands in place of the ratio.
+    """
+    ours, theirs = regrets["practical"], regrets[peer]
+    if mean_interval(theirs).low > 0.0:
+        cell = around(ratio(ours, theirs), 3 if peer == "paper" else 2)
+    else:
+        cell = f"({around(mean_interval(ours - theirs))})"
+    if bar is None:
+        return cell
+    excess = mean_interval(ours - bar * theirs)
+    return f"{cell} {'yes' if excess.high <= 0.0 else 'mean' if excess.value <= 0.0 else 'no'}"
 
 
-PEERS = ("opb, our bounds", "opb, our bounds, narrow", "safe-exp3, our bounds")
-BARS = "\n| world | against | bar | reached | |\n|---|---|---|---|---|"
+def tables(lines: list[tuple[Row, Regrets]]) -> None:
+    """Regrets, and ratios with the bars, in Markdown."""
+    for names in (("practical", "guaranteed", "paper", "oracle"), ("opb", *PEERS[:2], "safe-exp3", PEERS[2])):
+        print("\n| world | seeds |", " | ".join(names), "|\n|---|---|" + "---|" * len(names))
+        for row, regrets in lines:
+            cells = (around(mean_interval(regrets[name])) for name in names)
+            print(f"| {row.name} | {regrets['practical'].size} |", " | ".join(cells), "|")
+    print("\n| world |", " | ".join(("paper", "opb", *PEERS)), "|\n|---|---|---|---|---|---|")
+    for row, regrets in lines:
+        asked = {"paper": row.of_paper, "opb": row.of_opb, **dict.fromkeys(PEERS, 1.1 if row.still else 1.0)}
+        print(f"| {row.name} |", " | ".join(judged(regrets, peer, bar) for peer, bar in asked.items()), "|")
+    sys.stdout.flush()
 
 
-def judged(row: Row, regrets: Regrets) -> list[str]:
-    """What is asked of "practical" in a world, and what it reached."""
-    bars, peers = [], 1.1 if row.still else 1.0
-    asked = {"paper": row.of_paper, "opb": row.of_opb, **dict.fromkeys(PEERS, peers)}
-    for peer, bar in asked.items():
-        if bar is None:
-            continue
-        start = f"| {row.name} | {peer} | {bar:.3g} |"
-        if mean_interval(regrets[peer]).low <= 0.0:
-            gap = mean_interval(regrets["practical"] - regrets[peer])
-            bars.append(f"{start} difference {shown(gap)} | no ratio to a regret that may be below 0 |")
-            continue
-        found = ratio(regrets["practical"], regrets[peer])
-        bars.append(f"{start} {shown(found, 3)} | {verdict(found, bar)} |")
-    return bars
-
-
-MOVING = ("switching-v1", "drifting-v1", "llm-routing-v1", "adaptive-v1", "adaptive-proposal-v1")
-OF_PAPER = {"stochastic-v1": 1 / 6, "switching-v1": 1 / 6, "drifting-v1": 1 / 6, "small-loss-v1": 1 / 50}
-
-
-def grid(tally: Tally) -> None:
-    names = list(policies(sf.scenarios.make("stochastic-v1")))
-    print("| world | seeds |", " | ".join(names), "|\n|---|---|" + "---|" * len(names))
-    bars: list[str] = []
-    for row in GRID:
-        seeds = range(FIRST_SEED, FIRST_SEED + row.seeds)
-        regrets = lived(row.make, seeds, tally)
-        print(
-            f"| {row.name} | {row.seeds} |",
-            " | ".join(shown(mean_interval(regrets[n])) for n in names),
-            "|",
-            flush=True,
-        )
-        bars += judged(row, regrets)
-    print(BARS, *bars, sep="\n", flush=True)
+def grid() -> tuple[list[tuple[Row, Regrets]], Tally]:
+    """Every line of the grid."""
+    tally = Tally()
+    return [(row, lived(row.make, range(FIRST_SEED, FIRST_SEED + row.seeds), tally)) for row in GRID], tally
 
 
 def safety(tally: Tally, each: int = 10) -> None:
@@ -255,37 +248,30 @@ def cost_of_a_round() -> None:
         print(f"processor time of a round, K = {n_arms}, m = {m}, first {len(losses):,} of {T:,}: {told}", flush=True)
 
 
-def study() -> None:
+def study() -> tuple[list[tuple[Row, Regrets]], Tally]:
     """Every built-in scenario, by the study file."""
-    run = Study.read(STUDY).run(workers=1)
     tally, found = Tally(), {}
-    for row in run.final().to_pylist():
+    for row in Study.read(STUDY).run(workers=1).final().to_pylist():
         found.setdefault(row["scenario"], {}).setdefault(row["policy"], []).append(row["regret"])
         if row["policy"] == "practical":
             tally.add(row)
-    names, bars = list(next(iter(found.values()))), []
-    print("| scenario |", " | ".join(names), "|\n|---|" + "---|" * len(names))
-    for scenario, values in found.items():
-        regrets = {name: np.array(each) for name, each in values.items()}
-        print(f"| {scenario} |", " | ".join(shown(mean_interval(regrets[name])) for name in names), "|")
-        asked = OF_PAPER.get(scenario)
-        bars += judged(
-            Row(scenario, built_in(scenario), scenario not in MOVING, asked, 0.8 if asked else None), regrets
-        )
-    print(BARS, *bars, sep="\n")
-    print(f"\nthe study: {tally}", flush=True)
+    lines = []
+    for id, values in found.items():
+        asked = OF_PAPER.get(id)
+        row = Row(id, built_in(id), id not in MOVING, asked, 0.8 if asked else None)
+        lines.append((row, {name: np.array(each) for name, each in values.items()}))
+    return lines, tally
 
 
 def report() -> None:
     """What is quick: time, and safety."""
     cost_of_a_round()
     safety(Tally())
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
     report()
-    counted = Tally()
-    grid(counted)
-    print(f"\nthe grid: {counted}", flush=True)
-    study()
+    for part in (grid, study):
+        measured, counted = part()
+        tables(measured)
+        print(f"\nthe {part.__name__}: {counted}", flush=True)
