@@ -94,7 +94,8 @@ class OPB(EstimatesCosts):
     The radius of the losses is ``1 + 2 safe_loss / margin`` times that of the costs, the published factor, with the
     worst case 1 for a loss that is not known. Radii are the exact ones of Hoeffding for [0, 1], half of the published
     ones. The safe strategy, single arm or not, enters the program as one arm more, whose costs are known and whose loss
-    bound is the mean of its arms' bounds.
+    bound is the mean of its arms' bounds. The radius of the losses is cut at 1 and their lower bounds at 0, so optimism
+    can be less than the proof asks for; docs/practical.md has what that costs.
 
     References
     ----------
