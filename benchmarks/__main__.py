@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, estimators, forecast, linear, projection, rounds, simulation
+from benchmarks import confidence, estimators, forecast, linear, practical, projection, rounds, simulation
 
 
 def opening() -> None:
@@ -29,6 +29,7 @@ rounds.report()
 simulation.report()
 linear.report()
 confidence.report()
+practical.report()
 projection.report()
 estimators.report()
 forecast.report()

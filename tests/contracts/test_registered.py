@@ -36,3 +36,10 @@ Test_solb_practical = contract("solb", {"preset": "practical"})
 Test_solb_guaranteed = contract("solb", {"preset": "guaranteed", "confidence": "eb-mixture"})
 Test_colb_doubling = contract("colb", {"learning_rate": "doubling"})
 Test_solb_weighted_doubling = contract("solb", {"learning_rate": "doubling", "estimator": "weighted"})
+
+BETTING = {"name": "betting", "sides": "upper"}
+Test_opb_betting = contract("opb", {"confidence": BETTING})
+Test_safe_exp3_betting = contract("safe-exp3", {"confidence": BETTING, "learning_rate": 0.3})
+Test_soft_exp3_bernstein = contract("soft-exp3", {"confidence": "bernstein"})
+Test_safe_optimistic_lp_betting = contract("safe-optimistic-lp", {"confidence": BETTING})
+Test_optimistic_lp_eb_mixture = contract("optimistic-lp", {"confidence": "eb-mixture"})

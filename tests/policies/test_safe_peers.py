@@ -240,3 +240,39 @@ def test_the_oracle_is_judged_by_the_published_optimum() -> None:
     row = run.table.to_pylist()[0]
     assert 1 - row["bandit_complexity"] / 400_000 == pytest.approx(0.0139, abs=4e-4)  # of the losses drawn
     assert row["violation"] == 0
+
+
+@pytest.mark.parametrize("cls", [sf.OPB, sf.SafeExp3, sf.SoftExp3, sf.OptimisticLP, sf.SafeOptimisticLP])
+def test_peers_take_other_bounds_on_the_costs(cls: Callable[..., Any]) -> None:
+    """The same feedback: betting is narrower on every arm, and the losses of a linear program keep their radius."""
+    scenario = instance(4000)
+    problem, losses, costs = scenario.problem, *worlds(scenario)
+    published, ours = cls(problem, 0), cls(problem, 0, confidence=sf.confidence.Betting(sides="upper"))
+    for t in range(4000):
+        arm = t % 4
+        for policy in (published, ours):
+            policy.tell(sf.Decision(arm, 0.25), losses[t, arm], costs[t, :, arm])
+    assert (ours.upper_costs < published.upper_costs).all()
+    assert (ours.lower_costs > published.lower_costs).all()
+    if cls in (sf.SafeExp3, sf.SafeOptimisticLP):  # OPB leans on whatever is certified
+        assert ours.safe_weight < published.safe_weight
+    if hasattr(ours._state, "lost"):
+        assert (ours._state.lost.lower == published._state.lost.lower).all()
+    assert published.to_dict()["options"]["confidence"] is None
+    assert ours.to_dict()["options"]["confidence"] == {"name": "betting", "sides": "upper", "bets": 20, "nodes": 65}
+
+
+def test_hoeffding_by_name_is_what_peers_are_published_with() -> None:
+    """But for the running intersection, which can only narrow: a control for how the option reaches the bounds."""
+    scenario = instance(1000)
+    problem, losses, costs = scenario.problem, *worlds(scenario)
+    published, named = sf.OPB(problem, 0), sf.OPB(problem, 0, confidence="hoeffding")
+    widths = []
+    for t in range(1000):
+        arm = t % 4
+        for policy in (published, named):
+            policy.tell(sf.Decision(arm, 0.25), losses[t, arm], costs[t, :, arm])
+        widths.append(np.abs(np.clip(published.upper_costs, 0, 1) - named.upper_costs).max())
+        assert (named.upper_costs <= np.clip(published.upper_costs, 0, 1) + 1e-9).all()
+    assert min(widths) < 1e-9  # the same wherever the latest bound is the least
+    assert max(widths) < 0.2

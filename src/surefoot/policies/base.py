@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefoot.kernels.costs import PAPER, Costs
 from surefoot.kernels.dual import EMPTY
 from surefoot.kernels.episode import UPDATES, noticed, play, play_outside, step
 from surefoot.kernels.learner import draw
@@ -302,6 +303,8 @@ DERIVED = frozenset({
 
 def learnt(state: Any, derived: frozenset[str]) -> dict[str, Any]:
     """The arrays, and bundles of them, that a state has learnt."""
+    if isinstance(state, Costs) and state.kind == PAPER:  # bounds that follow from counts and means
+        derived = derived | {"lower", "upper", "memory"}
     parts = state._asdict().items()
     return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in derived}
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats
 from surefoot.kernels.entropy import Entropy, entropy, project_entropy
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import DERIVED, optional, snapshot
-from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, restore
+from surefoot.policies.base import optional, snapshot
+from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, restore
 from surefoot.problem import SUM_TOLERANCE, Problem
 
 
@@ -85,6 +87,8 @@ class SoftExp3(EstimatesCosts):
         Of the policy's own generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``; loss estimates are divided by the probability plus as much.
+    confidence
+        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
     Notes
     -----
@@ -106,7 +110,6 @@ class SoftExp3(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "soft"
-    _derived = DERIVED
     mixes: ClassVar[bool] = False
 
     def __init__(
@@ -115,9 +118,10 @@ class SoftExp3(EstimatesCosts):
         seed: int | np.random.SeedSequence | None = None,
         *,
         learning_rate: float | None = None,
+        confidence: str | Mapping[str, Any] | Confidence | None = None,
     ) -> None:
         rate = optional("learning_rate", learning_rate)
-        super().__init__(problem, seed, learning_rate=rate)
+        super().__init__(problem, seed, learning_rate=rate, confidence=bounds_option(confidence))
 
     def _start(self) -> State:
         problem, safe = self.problem, self.problem.safe
@@ -128,7 +132,7 @@ class SoftExp3(EstimatesCosts):
             rate = math.sqrt(math.log(n_arms / problem.delta) / (n_arms * problem.rounds))
         state = State(
             proposal=np.full(n_arms, 1.0 / n_arms),
-            known=hoeffding_costs(problem),
+            known=bounded_costs(problem, self._options["confidence"]),
             empty_rounds=np.zeros(1),
             scores=np.zeros(n_arms),
             work=entropy(n_constraints),
@@ -177,6 +181,8 @@ class SafeExp3(SoftExp3):
         Of the policy's own generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``.
+    confidence
+        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
     References
     ----------

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.costs import BETTING, PAPER, Costs, bound, unknown_costs
 from surefoot.kernels.dual import Floats, Integers
 from surefoot.policies.base import DERIVED, Policy, snapshot
@@ -17,6 +20,10 @@ LEAST_MARGIN = 1e-12
 
 class EstimatesCosts(Policy):
     """A policy whose state has the field ``known``, and shows the bounds in it."""
+
+    @property
+    def _derived(self) -> frozenset[str]:
+        return derived_fields(self._state.known)
 
     @property
     def lower_costs(self) -> Floats:
@@ -42,6 +49,16 @@ def hoeffding_scale(problem: Problem, n_rows: int) -> float:
 def hoeffding_costs(problem: Problem) -> Costs:
     """Nothing known of the costs yet; with probability 1 - delta all of them stay within the bounds, in all rounds."""
     return unknown_costs(problem.n_arms, problem.n_constraints, hoeffding_scale(problem, problem.n_constraints))
+
+
+def bounds_option(confidence: str | Mapping[str, Any] | Confidence | None) -> str | dict[str, Any] | None:
+    """The option `confidence` of a peer as JSON-able data; None for the bounds it was published with."""
+    return None if confidence is None else resolve(confidence).option()
+
+
+def bounded_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> Costs:
+    """Nothing known of the costs yet, under the bounds of an option `confidence`: by Hoeffding if it is None."""
+    return hoeffding_costs(problem) if option is None else resolve(option).new_costs(problem)
 
 
 def hoeffding_losses(problem: Problem, widening: float | None = None) -> Costs:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
 from surefoot.kernels.safety import weight_needed
-from surefoot.policies.base import DERIVED, plain, snapshot
-from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
+from surefoot.policies.base import plain, snapshot
+from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, hoeffding_losses, restore
 from surefoot.problem import Problem
 
 
@@ -83,13 +85,17 @@ class OPB(EstimatesCosts):
         Of the policy's own generator.
     safe_loss
         The mean loss of the safe strategy, or a bound on it, if it is known.
+    confidence
+        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`. The losses keep
+        theirs.
 
     Notes
     -----
     The radius of the losses is ``1 + 2 safe_loss / margin`` times that of the costs, the published factor, with the
     worst case 1 for a loss that is not known. Radii are the exact ones of Hoeffding for [0, 1], half of the published
     ones. The safe strategy, single arm or not, enters the program as one arm more, whose costs are known and whose loss
-    bound is the mean of its arms' bounds.
+    bound is the mean of its arms' bounds. The radius of the losses is cut at 1 and their lower bounds at 0, so optimism
+    can be less than the proof asks for; docs/practical.md has what that costs.
 
     References
     ----------
@@ -105,12 +111,17 @@ class OPB(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "hard"
-    _derived = DERIVED
 
     def __init__(
-        self, problem: Problem, seed: int | np.random.SeedSequence | None = None, *, safe_loss: float = 1.0
+        self,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        safe_loss: float = 1.0,
+        confidence: str | Mapping[str, Any] | Confidence | None = None,
     ) -> None:
-        super().__init__(problem, seed, safe_loss=plain("safe_loss", safe_loss))
+        loss = plain("safe_loss", safe_loss)
+        super().__init__(problem, seed, safe_loss=loss, confidence=bounds_option(confidence))
 
     def _start(self) -> State:
         problem, safe = self.problem, self.problem.safe
@@ -121,7 +132,7 @@ class OPB(EstimatesCosts):
         task.limits[:] = problem.thresholds
         task.costs[:, n_arms] = safe.costs
         state = State(
-            known=hoeffding_costs(problem),
+            known=bounded_costs(problem, self._options["confidence"]),
             lost=hoeffding_losses(problem, widening=1.0 + 2.0 * self._options["safe_loss"] / problem.margin),
             observed_loss=np.zeros(1),
             task=task,

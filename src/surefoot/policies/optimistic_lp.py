@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.linear import Program, minimise, program
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import DERIVED, snapshot
-from surefoot.policies.estimates import EstimatesCosts, hoeffding_costs, hoeffding_losses, restore
+from surefoot.policies.base import snapshot
+from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, hoeffding_losses, restore
 from surefoot.problem import Problem
 
 
@@ -74,6 +76,8 @@ class OptimisticLP(EstimatesCosts):
         What is to be solved. A safe strategy is not needed.
     seed
         Of the policy's own generator.
+    confidence
+        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
     Notes
     -----
@@ -97,11 +101,16 @@ class OptimisticLP(EstimatesCosts):
     """
 
     kind: ClassVar[str] = "soft"
-    _derived = DERIVED
     mixes: ClassVar[bool] = False
 
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int | np.random.SeedSequence | None = None,
+        *,
+        confidence: str | Mapping[str, Any] | Confidence | None = None,
+    ) -> None:
+        super().__init__(problem, seed, confidence=bounds_option(confidence))
 
     def _start(self) -> State:
         problem, safe = self.problem, self.problem.safe
@@ -111,7 +120,7 @@ class OptimisticLP(EstimatesCosts):
         task = program(n_arms, n_constraints)
         task.limits[:] = problem.thresholds
         state = State(
-            known=hoeffding_costs(problem),
+            known=bounded_costs(problem, self._options["confidence"]),
             lost=hoeffding_losses(problem),
             observed_loss=np.zeros(1),
             task=task,
@@ -147,6 +156,8 @@ class SafeOptimisticLP(OptimisticLP):
         What is to be solved, with a safe strategy.
     seed
         Of the policy's own generator.
+    confidence
+        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
     References
     ----------
