@@ -6,12 +6,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+import surefoot.policies.practical as practical
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
-from surefoot.policies import practical
 from surefoot.policies.mirror import MirrorDescent
 
 

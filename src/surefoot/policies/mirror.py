@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+import surefoot.policies.practical as practical
 from surefoot.confidence import Betting, Confidence, Paper, resolve
 from surefoot.kernels.costs import Costs
 from surefoot.kernels.dual import Floats
 from surefoot.kernels.learner import Learner, new_learner, scatter
-from surefoot.policies import practical
 from surefoot.policies.base import optional, plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, derived_fields, restore
 from surefoot.policies.rates import FASTEST, doubling_allowance, resolve_rate

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+import surefoot.policies.practical as practical
 from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
@@ -14,7 +15,6 @@ from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies import practical
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.problem import Problem, choice, shown
 
