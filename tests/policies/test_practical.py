@@ -56,7 +56,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
         rows = known.means - optimism * (known.means - known.lower)
         if t % 60 == 0 or t < 10:
             wanted = leader(totals, eta, rows, problem.limits, problem.floor)
-            assert policy.proposal == pytest.approx(wanted, abs=2e-4)  # as far as the solver goes
+            assert policy.proposal == pytest.approx(wanted, abs=1e-9)
             active += bool((rows @ wanted > problem.limits - 1e-6).any())
         played, weight = mixture(
             policy.proposal, policy.upper_costs, problem.thresholds, problem.safe.strategy, problem.safe.costs,

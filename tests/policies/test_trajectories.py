@@ -56,7 +56,7 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
     policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, seed=1, learning_rate=rate, **options)
     scale = shrink_radius(policy, shrink)
     # K ln T is more than so few rounds can spend
-    allowance = shrink_allowance(policy, 0.15) if doubling else np.inf
+    allowance = shrink_allowance(policy, 0.02 if hard else 0.15) if doubling else np.inf
     # the twin knows the radius as 4 ln(T K m / delta): a delta that no Problem would take shrinks it
     delta = horizon * n_arms * len(alpha) / np.exp(scale / 4) if alpha else 0.1
 
@@ -75,19 +75,19 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
             continue
         policy.tell(sf.Decision(arm, propensity, 1 - policy.safe_weight), loss, costs)
         twin.round(arm, loss, costs)
-        assert policy.strategy == pytest.approx(twin.played(), abs=3e-5)
-        assert policy.proposal == pytest.approx(twin.x, abs=3e-5)
-        assert policy.safe_weight == pytest.approx(getattr(twin, "gamma", 0.0), abs=3e-5)
+        assert policy.strategy == pytest.approx(twin.played(), abs=1e-9)
+        assert policy.proposal == pytest.approx(twin.x, abs=1e-9)
+        assert policy.safe_weight == pytest.approx(getattr(twin, "gamma", 0.0), abs=1e-9)
         assert policy.lower_costs == pytest.approx(twin.g - twin.beta, abs=1e-12)
         assert policy.upper_costs == pytest.approx(twin.g + twin.beta, abs=1e-12)
         assert policy.learning_rates == pytest.approx(twin.eta, rel=1e-12)
-        assert policy.inverse_caps == pytest.approx(twin.h, rel=1e-4)
+        assert policy.inverse_caps == pytest.approx(twin.h, rel=1e-8)
         assert getattr(policy, "restarts", 0) == twin.restarts
-        increases = int((policy.learning_rates > policy.learning_rates.min()).sum())
+        increases += bool((policy.learning_rates > 1.0001 * policy._state.learner.base_rate[0]).any())
         active += bool((policy._state.learner.multipliers > 0).any())
     # the branches were taken
-    assert increases > 0 or n_arms == horizon or name in EMPTY or doubling
-    assert twin.restarts > 0 or not doubling or n_arms == horizon or weighted or name in EMPTY
+    assert increases > 0 or n_arms == horizon or name in EMPTY or doubling  # restarts undo them
+    assert twin.restarts > 0 or not doubling or n_arms == horizon
     if shrink < 1:
         assert active >= 5 or name not in TIGHT
         assert policy.empty_rounds >= 5 or name not in EMPTY

