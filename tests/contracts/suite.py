@@ -93,8 +93,12 @@ class PolicyContract:
             pytest.skip("promises no such thing")
         for _ in range(problem.horizon):
             self.play(policy, 1, seed=policy.round)
-            assert 0.0 <= policy.safe_weight <= 1.0
-            # of what is played, the part that is the safe strategy has known costs
+            weight = policy.safe_weight
+            assert 0.0 <= weight <= 1.0
+            if getattr(policy, "_paper", True):  # the safe strategy alone is mixed in, and nothing else is known
+                upper = np.minimum(1.0, policy.upper_costs @ policy.proposal)
+                assert (weight * problem.safe.costs + (1 - weight) * upper <= problem.thresholds + 1e-12).all()
+            # whatever is mixed in: of what is played, the part that is the safe strategy has known costs
             strategy, safe = policy.strategy, problem.safe
             share = (strategy / np.where(safe.strategy > 0, safe.strategy, np.nan))[safe.strategy > 0].min()
             rest = np.maximum(0.0, strategy - share * safe.strategy)
@@ -192,7 +196,8 @@ class PolicyContract:
         costs = [0.0] * problem.n_constraints
         policy.tell(one, 0.5, costs)
         twin.tell(one, 0.5, costs)
-        copied = sf.Decision(*json.loads(json.dumps(two)))
+        weighs = getattr(policy, "_weighs", False)
+        copied = sf.Decision(*json.loads(json.dumps(two))) if weighs else sf.Decision(two.arm, two.propensity)
         policy.tell(two, 0.9, costs)
         twin.tell(copied, 0.9, costs)
         assert (policy.strategy == twin.strategy).all()
