@@ -161,6 +161,11 @@ def test_a_rate_may_be_given() -> None:
         assert (policy.learning_rates == 0.07).all()
 
 
+def test_the_benchmarks_loss_is_for_mirror_descent() -> None:
+    with pytest.raises(ValueError, match=r"benchmark_loss must be left out for preset 'practical', got 5.0"):
+        sf.SOLB(problem_of("an arm"), preset="practical", benchmark_loss=5.0)
+
+
 def test_weighted_estimates_are_for_mirror_descent() -> None:
     with pytest.raises(ValueError, match="estimator must be 'paper' for preset 'practical', got 'weighted'"):
         sf.SOLB(problem_of("an arm"), preset="practical", estimator="weighted")

@@ -9,11 +9,9 @@ from rich.table import Table
 from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
 from surefoot.cli.studies import refuse
+from surefoot.policies.practical import OPTIMISM
 from surefoot.problem import number
 from surefoot.theory.plan import Forecast
-
-PRESETS = {"guaranteed": 1.0, "practical": 0.5}
-"""Presets of SOLB, and how optimistic their proposals are."""
 
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 for good. The formula is an estimate "
@@ -39,10 +37,10 @@ def print_plan(
     try:
         forecasts = {
             preset: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, optimism)
-            for preset, optimism in PRESETS.items()
+            for preset, optimism in OPTIMISM.items()
         }
         number("traffic", traffic)
-        found = {preset: simulated(forecasts[preset], preset, traffic, seeds) for preset in PRESETS} if seeds else {}
+        found = {preset: simulated(forecasts[preset], preset, traffic, seeds) for preset in OPTIMISM} if seeds else {}
     except ValueError as error:
         raise refuse(str(error)) from None
     console = Console(highlight=False)

@@ -22,6 +22,7 @@ INTRODUCTION = (
     "Claims of the paper and ours, tried on the policies as they are and on mutations that are wrong in one way each.",
     "A claim is **held** if it survives its trial and the same trial refutes every mutation; it is **refuted** at a",
     "level of 0.001, or by a single path on which a statement about all paths fails; else it is **not decided**.",
+    "A least slack of 1e-09 is that of an equality: so much is granted to rounding.",
     "",
 )
 COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}

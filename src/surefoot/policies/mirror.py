@@ -47,6 +47,8 @@ class MirrorDescent(EstimatesCosts):
         if getattr(problem, "horizon", 0) is None and not self._endless:
             what = "preset 'paper'" if preset == "paper" else f"confidence {bounds.name!r}"
             raise ValueError(f"problem must have a horizon for {what}, got horizon=None")
+        if preset != "paper" and benchmark_loss is not None:
+            raise ValueError(f"benchmark_loss must be left out for preset {preset!r}, got {shown(benchmark_loss)}")
         if learning_rate is None and preset == "paper":
             learning_rate = "theory"
         if learning_rate is not None and not isinstance(learning_rate, str):

@@ -34,7 +34,8 @@ TINY = 1e-9
 DERIVED = frozenset({"rows", "inverse_caps", "excess"})
 """What follows from the rest of a state, and is not saved."""
 
-OPTIMISM = {"practical": 0.5, "guaranteed": 1.0}
+OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
+"""How much of the distance between a mean and its lower bound each preset believes."""
 
 
 class SoftState(NamedTuple):

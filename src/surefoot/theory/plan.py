@@ -100,12 +100,10 @@ class Forecast:
         roots = math.sqrt(self.support) + self.others * math.sqrt(share)
         radius = math.sqrt(2.0 * variance * self.evidence / played) * roots
         radius += SECOND_ORDER * self.evidence * self.support / played
-        if (
-            not self.slack
-        ):  # it goes beyond the threshold by the lower bounds and K / n, and is judged by the upper ones
-            beyond = (1.0 + self.optimism) * radius + self.n_arms / played
-        else:
+        if self.slack:
             beyond = radius - self.slack * (1.0 - self.others * share)
+        else:  # beyond the threshold by the lower bounds and K / n, and judged by the upper ones
+            beyond = (1.0 + self.optimism) * radius + self.n_arms / played
         return max(0.0, min(1.0 - self.threshold, beyond))
 
     def safe_weight(self, played: float) -> float:

@@ -20,7 +20,7 @@ WORK = 20_000_000
 """Losses and costs drawn for one preset, at most: a few seconds."""
 
 
-class World(NamedTuple):
+class Means(NamedTuple):
     """Mean losses (K,) and costs (m, K); the last arm is the safe strategy."""
 
     losses: Floats
@@ -43,7 +43,7 @@ class Rehearsal(NamedTuple):
     seeds: int
 
 
-def world_of(forecast: Forecast) -> World:
+def world_of(forecast: Forecast) -> Means:
     """A world to which a forecast applies.
 
     With no slack the best strategy is the even mixture of its arms: each but the last of these is above one threshold
@@ -74,7 +74,7 @@ def world_of(forecast: Forecast) -> World:
     losses[-1], costs[:, -1] = safe_loss, alpha - forecast.margin
     variance = min(max(forecast.deviation, 1e-4) ** 2, alpha * (1.0 - alpha))
     concentration = alpha * (1.0 - alpha) / variance - 1.0 if variance else 0.0
-    return World(losses, costs, concentration)
+    return Means(losses, costs, concentration)
 
 
 def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:

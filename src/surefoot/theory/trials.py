@@ -42,7 +42,7 @@ DELTA = 0.05
 def maker(policy: type[COLB] | type[SOLB], mutation: Any, **options: Any) -> Factory:
     """A factory of a policy, or of the mutation of it."""
     cls = policy if mutation is None else mutations.mutant(policy, mutation)
-    return lambda problem, seed: cls(problem, seed, **options)
+    return lambda problem, seed: cls(problem, seed, preset="paper", **options)
 
 
 def practical(total: float) -> dict[str, Any]:
