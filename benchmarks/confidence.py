@@ -70,13 +70,15 @@ def widths_and_times() -> None:
 
 def regrets() -> None:
     print(
-        f'SOLB(learning_rate="practical"), {HORIZON:,} rounds, {SEEDS} seeds: regret (95 % interval), runs with a violation:'
+        f'SOLB(preset="paper", learning_rate="practical"), {HORIZON:,} rounds, {SEEDS} seeds: regret (95 % interval), runs with a violation:'
     )
     variants: dict[str, Confidence] = dict(BOUNDS)
     variants["betting, upper"] = sf.confidence.Betting(sides="upper")
     for id in SCENARIOS:
         factories = {
-            name: lambda problem, seed, bound=bound: sf.SOLB(problem, seed, learning_rate="practical", confidence=bound)
+            name: lambda problem, seed, bound=bound: sf.SOLB(
+                problem, seed, preset="paper", learning_rate="practical", confidence=bound
+            )
             for name, bound in variants.items()
         }
         run = sf.simulate(sf.scenarios.make(id, horizon=HORIZON), factories, seeds=SEEDS, checkpoints=1, workers=1)

@@ -64,7 +64,7 @@ def measured(horizon: int, margin: float, at: int) -> list[str]:
     loss = at * WORSE + (horizon - at) * BETTER
 
     def factory(cls: Any, estimator: str) -> Factory:
-        options = {"learning_rate": "practical", "benchmark_loss": loss, "estimator": estimator}
+        options = {"preset": "paper", "learning_rate": "practical", "benchmark_loss": loss, "estimator": estimator}
         return lambda problem, seed: cls(problem, seed, **options)
 
     world = three_arms(horizon, Tied(at), margin, [[0.45, 0.35]])

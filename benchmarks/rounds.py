@@ -46,7 +46,7 @@ def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[
 
 def solb_state(n_arms: int, rate: float | str, horizon: int = 100_000) -> State:
     problem = sf.Problem(n_arms, [0.5], horizon, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
-    return sf.SOLB(problem, 1, learning_rate=rate)._state
+    return sf.SOLB(problem, 1, preset="paper", learning_rate=rate)._state
 
 
 def worlds(n_arms: int) -> tuple[Floats, Floats]:
@@ -73,7 +73,7 @@ def compiled_rounds() -> None:
 def ask_and_tell() -> None:
     n_arms = 10
     problem = sf.Problem(n_arms, [0.5], 10**9, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
-    ours, theirs, arms = sf.SOLB(problem, 1), Exp3(gamma=0.1, seed=1), list(range(n_arms))
+    ours, theirs, arms = sf.SOLB(problem, 1, preset="paper"), Exp3(gamma=0.1, seed=1), list(range(n_arms))
 
     def solb() -> None:
         ours.tell(ours.ask(), 0.5, [0.5])
@@ -96,7 +96,7 @@ def growth() -> None:
         t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
         smallest = smallest or t
         memory = sum(leaf.nbytes for leaf in sf.SOLB(
-            sf.Problem(n_arms, [0.5], 10**6, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2])))._leaves
+            sf.Problem(n_arms, [0.5], 10**6, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2])), preset="paper")._leaves
             if isinstance(leaf, np.ndarray))  # fmt: skip
         print(
             f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB"

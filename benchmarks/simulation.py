@@ -29,7 +29,7 @@ def scenario(horizon: int = HORIZON) -> sf.Scenario:
 
 
 def solb(problem: Problem, seed: int) -> SOLB:
-    return SOLB(problem, seed, learning_rate=0.01)
+    return SOLB(problem, seed, preset="paper", learning_rate=0.01)
 
 
 class OnlyAskAndTell:
@@ -128,7 +128,8 @@ def shares() -> None:
 
 
 def one_command() -> None:
-    study = f'seeds = {SEEDS}\nhorizon = {HORIZON}\nscenarios = [{{id = "stochastic-v1"}}]\npolicies = [{{policy = "solb"}}]\n'
+    head = f'seeds = {SEEDS}\nhorizon = {HORIZON}\nscenarios = [{{id = "stochastic-v1"}}]\n'
+    study = head + 'policies = [{policy = "solb", preset = "paper"}]\n'
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.toml"
         path.write_text(study)

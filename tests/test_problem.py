@@ -157,6 +157,7 @@ def test_a_problem_may_have_no_horizon() -> None:
     with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
         _ = problem.floor
     with pytest.raises(ValueError, match="problem must have a horizon for preset 'paper', got horizon=None"):
-        sf.SOLB(problem)
+        sf.SOLB(problem, preset="paper")
+    assert sf.SOLB(problem).problem == sf.COLB(problem).problem == problem
     with pytest.raises(ValueError, match="horizon must be a number of rounds for what depends on it, got None"):
         sf.Scenario("mine-v1", problem, sf.losses.Bernoulli([0.1, 0.2, 0.3]), sf.costs.Bernoulli([[0.1, 0.2, 0.3]]))

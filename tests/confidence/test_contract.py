@@ -14,7 +14,7 @@ from surefoot.confidence import FAMILY, Bernstein, Betting, Confidence, EBMixtur
 from surefoot.kernels.betting import SHARES
 from tests.contracts.suite import PolicyContract, make_problem
 
-OTHERS = [name for name in FAMILY if name != "paper"]  # the paper's is under contract as the default
+OTHERS = [name for name in FAMILY if name != "paper"]  # the paper's is under contract with its preset
 
 
 def contract(cls: Any, confidence: Any) -> type[PolicyContract]:
@@ -35,6 +35,7 @@ Test_SOLB_coarse = contract(sf.SOLB, {"name": "betting", "bets": 3, "nodes": 2})
 PROBLEM = make_problem("K=5 m=2")
 
 
+@pytest.mark.parametrize("preset", ["paper", "practical"])
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -47,8 +48,8 @@ PROBLEM = make_problem("K=5 m=2")
         (Betting(bets=np.int64(8)), {"name": "betting", "sides": "both", "bets": 8, "nodes": 65}),  # type: ignore[arg-type]
     ],
 )
-def test_options_survive_json(given: Any, kept: Any) -> None:
-    policy = sf.SOLB(PROBLEM, 1, confidence=given)
+def test_options_survive_json(given: Any, kept: Any, preset: str) -> None:
+    policy = sf.SOLB(PROBLEM, 1, preset=preset, confidence=given)
     data = json.loads(json.dumps(policy.to_dict()))
     assert data["options"]["confidence"] == kept
     assert sf.SOLB.from_dict(data).to_dict() == policy.to_dict()
@@ -57,7 +58,7 @@ def test_options_survive_json(given: Any, kept: Any) -> None:
 
 def test_the_papers_state_is_what_it_was() -> None:
     """Of the paper's bounds nothing is saved but counts and means, from which they follow."""
-    policy = sf.SOLB(PROBLEM, 1)
+    policy = sf.SOLB(PROBLEM, 1, preset="paper")
     policy.tell(policy.ask(), 0.5, [0.5, 0.0])
     assert set(policy.to_dict()["state"]["known"]) == {"counts", "means"}
     assert policy.to_dict()["options"]["confidence"] == "paper"
@@ -65,7 +66,7 @@ def test_the_papers_state_is_what_it_was() -> None:
 
 @pytest.mark.parametrize("field", ["lower", "upper", "memory"])
 def test_bounds_of_arms_never_seen_are_refused(field: str) -> None:
-    policy = sf.SOLB(PROBLEM, 1, confidence="betting")
+    policy = sf.SOLB(PROBLEM, 1, preset="paper", confidence="betting")
     for _ in range(20):
         policy.tell((0, 0.5), 0.5, [0.5, 0.0])
     data = policy.to_dict()
@@ -77,7 +78,7 @@ def test_bounds_of_arms_never_seen_are_refused(field: str) -> None:
 
 
 def test_costs_that_were_not_counted_are_refused() -> None:
-    policy = sf.SOLB(PROBLEM, 1, confidence="kl-mixture")
+    policy = sf.SOLB(PROBLEM, 1, preset="paper", confidence="kl-mixture")
     policy.tell((0, 0.5), 0.5, [0.5, 0.0])
     data = policy.to_dict()
     data["state"]["known"]["memory"][1][0][-1] = 3.0
@@ -88,7 +89,7 @@ def test_costs_that_were_not_counted_are_refused() -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_was_excluded_comes_back_with_the_state(name: str) -> None:
     """Bounds that have seen better days: cheap costs first, dear ones after, saved in between and after."""
-    policy = sf.COLB(PROBLEM, 1, confidence=name)
+    policy = sf.COLB(PROBLEM, 1, preset="paper", confidence=name)
     for t in range(200):
         policy.tell((t % 5, 0.2), 0.5, [float(t > 100 and t % 3 == 0), 0.25])
         if t in (100, 199):
@@ -133,7 +134,7 @@ def test_too_little_evidence_is_unsafe(name: str) -> None:
 def test_hoeffding_narrows_what_the_paper_leaves_wide() -> None:
     costs = [0.5, 0.0]
     for cls in (sf.COLB, sf.SOLB):
-        wide, narrow = cls(PROBLEM, 1), cls(PROBLEM, 1, confidence=Hoeffding())
+        wide, narrow = (cls(PROBLEM, 1, preset="paper", confidence=bounds) for bounds in (Paper(), Hoeffding()))
         for _ in range(100):
             wide.tell((0, 0.5), 0.5, costs)
             narrow.tell((0, 0.5), 0.5, costs)

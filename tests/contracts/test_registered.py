@@ -31,8 +31,8 @@ for policy_name, policy_class in REGISTRY.items():
     if "learning_rate" in policy_options(policy_class):
         globals()[f"Test_{policy_name}_moving"] = contract(policy_name, {"learning_rate": 0.3})
 
-Test_colb_practical = contract("colb", {"preset": "practical"})
-Test_solb_practical = contract("solb", {"preset": "practical"})
+Test_colb_paper = contract("colb", {"preset": "paper"})
+Test_solb_paper = contract("solb", {"preset": "paper"})
 Test_solb_guaranteed = contract("solb", {"preset": "guaranteed", "confidence": "eb-mixture"})
 Test_colb_doubling = contract("colb", {"learning_rate": "doubling"})
 Test_solb_weighted_doubling = contract("solb", {"learning_rate": "doubling", "estimator": "weighted"})

@@ -71,7 +71,7 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
 
 def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> MirrorDescent:
     """A policy that moves: a practical rate, and a radius that bites (safety in truth is not the point here)."""
-    policy: MirrorDescent = cls(problem_of(), seed, learning_rate=rate)
+    policy: MirrorDescent = cls(problem_of(), seed, preset="paper", learning_rate=rate)
     shrink_radius(policy, shrink)
     return policy
 

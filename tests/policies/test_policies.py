@@ -17,8 +17,8 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
     for horizon, cap in ((1e3, 8.9e-5), (1e4, 6.1e-5), (1e6, 3.7e-5), (1e8, 2.6e-5)):
         assert learning_rate_cap(int(horizon), 0.05) == pytest.approx(cap, rel=0.02)
     cap = learning_rate_cap(10_000, 0.05)
-    assert sf.COLB(PROBLEM).learning_rates == pytest.approx(np.full(5, cap), rel=1e-15)
-    assert sf.SOLB(PROBLEM).learning_rates == pytest.approx(np.full(5, 0.3 * cap), rel=1e-15)
+    assert sf.COLB(PROBLEM, preset="paper").learning_rates == pytest.approx(np.full(5, cap), rel=1e-15)
+    assert sf.SOLB(PROBLEM, preset="paper").learning_rates == pytest.approx(np.full(5, 0.3 * cap), rel=1e-15)
     large = sf.Problem(2, [], 10**14, 0.05)  # here the second argument of the minimum is the smaller one
     assert theory_rate(large, 1e14) == pytest.approx(math.sqrt(2 / (1e14 * math.log(20))))
     assert theory_rate(large, 0.0) == learning_rate_cap(10**14, 0.05)
@@ -33,6 +33,7 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
         ({"learning_rate": np.nan}, "learning_rate must be"),
         ({"learning_rate": "fast"}, "learning_rate must be a number, 'theory', 'practical' or 'doubling', got 'fast'"),
         ({"learning_rate": True}, "learning_rate must be"),
+        ({"preset": "fast", "confidence": "betting"}, "preset must be 'paper' or .*, got 'fast'"),
         ({"preset": "fast"}, "preset must be 'paper' or 'practical' or 'guaranteed', got 'fast'"),
         ({"confidence": "student"}, "confidence must be 'paper' or 'hoeffding' or .*, got 'student'"),
         ({"confidence": 3}, "confidence must be 'paper' or .*, got 3"),
@@ -64,7 +65,7 @@ def test_a_tiny_benchmark_loss_leaves_the_cap() -> None:
 
 
 def test_an_unsafe_saved_weight_is_refused() -> None:
-    policy = sf.SOLB(PROBLEM, 1)
+    policy = sf.SOLB(PROBLEM, 1, preset="paper")
     policy.tell(policy.ask(), 0.5, [0.5])
     data = policy.to_dict()
     assert "strategy" not in data["state"]  # it follows from the rest
@@ -73,9 +74,10 @@ def test_an_unsafe_saved_weight_is_refused() -> None:
         sf.SOLB.from_dict(data)
 
 
+@pytest.mark.parametrize("preset", ["paper", "practical"])
 @pytest.mark.parametrize("counts", [[1.5, 0, 0, 0, 0], [1e300, 0, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
-def test_saved_counts_must_add_up(counts: list[float]) -> None:
-    policy = sf.SOLB(PROBLEM, 1)
+def test_saved_counts_must_add_up(counts: list[float], preset: str) -> None:
+    policy = sf.SOLB(PROBLEM, 1, preset=preset)
     policy.tell(policy.ask(), 0.5, [0.5])
     data = policy.to_dict()
     data["state"]["known"]["counts"] = counts
@@ -85,7 +87,7 @@ def test_saved_counts_must_add_up(counts: list[float]) -> None:
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1 - 1e-12])
 def test_extreme_deltas_give_sensible_rates(delta: float) -> None:
-    policy = sf.COLB(sf.Problem(2, [0.5], 100, delta), 1)
+    policy = sf.COLB(sf.Problem(2, [0.5], 100, delta), 1, preset="paper")
     assert 1e-12 < policy.learning_rates[0] < 1
     for _ in range(3):
         policy.tell(sf.Decision(0, 0.5), 1.0, [0.0])
@@ -102,17 +104,18 @@ def test_a_floor_arm_at_its_cap_does_not_count_as_below() -> None:
     assert (policy.inverse_caps == 98.0).all()
 
 
-def test_solb_needs_a_safe_strategy() -> None:
+@pytest.mark.parametrize("preset", ["paper", "practical", "guaranteed"])
+def test_solb_needs_a_safe_strategy(preset: str) -> None:
     with pytest.raises(ValueError, match="problem must have a safe strategy for SOLB, got safe=None"):
-        sf.SOLB(sf.Problem(3, [0.5], 100))
+        sf.SOLB(sf.Problem(3, [0.5], 100), preset=preset)
 
 
 def test_the_first_mixture() -> None:
-    policy = sf.SOLB(PROBLEM)
+    policy = sf.SOLB(PROBLEM, preset="paper")
     assert policy.safe_weight == 0.5 / 0.8
     assert policy.strategy == pytest.approx(0.625 * np.eye(5)[4] + 0.375 / 5)
     no_constraint = sf.Problem(5, [], 1000, safe=sf.SafeStrategy(np.eye(5)[0], []))
-    assert sf.SOLB(no_constraint).safe_weight == 0.0
+    assert sf.SOLB(no_constraint, preset="paper").safe_weight == 0.0
 
 
 def test_without_constraints_solb_is_colb() -> None:
@@ -126,12 +129,14 @@ def test_without_constraints_solb_is_colb() -> None:
     assert (one.strategy == two.strategy).all()
 
 
-def test_memory_does_not_depend_on_the_horizon() -> None:
+@pytest.mark.parametrize(("preset", "most"), [("paper", 5000), ("practical", 20_000)])
+def test_memory_does_not_depend_on_the_horizon(preset: str, most: int) -> None:
     sizes = []
     for horizon in (1000, 10**9):
-        policy = sf.SOLB(sf.Problem(5, [0.5], horizon, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.1])))
+        problem = sf.Problem(5, [0.5], horizon, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.1]))
+        policy = sf.SOLB(problem, preset=preset)
         sizes.append(sum(leaf.nbytes for leaf in policy._leaves if isinstance(leaf, np.ndarray)))
-    assert sizes[0] == sizes[1] < 5000
+    assert sizes[0] == sizes[1] < most
 
 
 def learn(policy: sf.Policy, means: list[float], costs: list[float], n_rounds: int, seed: int) -> tuple[float, float]:

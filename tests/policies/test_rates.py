@@ -104,7 +104,7 @@ def test_doubling_pays_little_for_not_knowing_the_benchmark_loss() -> None:
         makers = {
             "doubling": lambda problem, seed: sf.COLB(problem, seed, learning_rate="doubling"),
             "tuned": lambda problem, seed: sf.COLB(problem, seed, learning_rate="practical", benchmark_loss=total),
-            "theory": lambda problem, seed: sf.COLB(problem, seed),
+            "theory": lambda problem, seed: sf.COLB(problem, seed, preset="paper"),
         }
         run = sf.simulate(scenario, makers, seeds=20, checkpoints=[3000], workers=2).summary().to_pylist()
         regret = {row["policy"]: row["regret"] for row in run}
@@ -167,7 +167,7 @@ def test_rates_that_move_nothing_are_said_so() -> None:
     with pytest.warns(
         Motionless, match=r"learning_rate = 'theory' \(.*\) leaves .* for 4,000 rounds: .* about [\d.e+]+$"
     ):
-        sf.SOLB(PROBLEM)
+        sf.SOLB(PROBLEM, preset="paper")
     with pytest.warns(Motionless, match=r"learning_rate = 0.001 \(0.001\) leaves .* it would need about 4.3e\+04"):
         sf.COLB(PROBLEM, learning_rate=0.001)
     with warnings.catch_warnings():
@@ -176,7 +176,7 @@ def test_rates_that_move_nothing_are_said_so() -> None:
             sf.COLB(PROBLEM, learning_rate=rate)
 
 
-@pytest.mark.parametrize("options", [{}, {"estimator": "weighted"}, {"learning_rate": 1e-4}])
+@pytest.mark.parametrize("options", [{"preset": "paper"}, {"estimator": "weighted"}, {"learning_rate": 1e-4}])
 def test_the_rounds_that_would_be_needed(options: dict[str, Any]) -> None:
     """A policy for that horizon gives no warning, one for 10 % less does."""
     with pytest.warns(Motionless) as caught:

@@ -53,7 +53,7 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
     eta = 0.5 if doubling else eta
     options: dict[str, Any] = {"estimator": "weighted"} if weighted else {}
     rate = "doubling" if doubling else eta
-    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, seed=1, learning_rate=rate, **options)
+    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, 1, preset="paper", learning_rate=rate, **options)
     scale = shrink_radius(policy, shrink)
     # K ln T is more than so few rounds can spend
     allowance = shrink_allowance(policy, 0.02 if hard else 0.15) if doubling else np.inf

@@ -25,7 +25,7 @@ SCENARIO = sf.Scenario(
 
 def shrunk(cls: Any, factor: float) -> Any:
     def make(problem: sf.Problem, seed: int) -> sf.Policy:
-        policy = cls(problem, seed, learning_rate=0.1)
+        policy = cls(problem, seed, preset="paper", learning_rate=0.1)
         shrink_radius(policy, factor)
         return policy
 
@@ -103,10 +103,14 @@ def test_bounds_that_are_none_are_refused() -> None:
 def test_adaptive_worlds_are_watched_too() -> None:
     scenario = sf.scenarios.make("adaptive-v1", horizon=300)
     run = sf.simulate(
-        scenario, {"colb": sf.COLB, "tight": shrunk(sf.COLB, 0.001)}, seeds=2, checkpoints=[300], workers=1
+        scenario,
+        {"colb": sf.COLB, "paper": shrunk(sf.COLB, 1.0), "tight": shrunk(sf.COLB, 0.001)},
+        seeds=2,
+        checkpoints=[300],
+        workers=1,
     )
     by_policy = {row["policy"]: row["clean"] for row in run.table.to_pylist()}
-    assert by_policy == {"colb": True, "tight": False}
+    assert by_policy == {"colb": True, "paper": True, "tight": False}
 
 
 def test_with_too_many_vertices_only_a_clean_run_is_sure_to_keep_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:

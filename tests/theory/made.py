@@ -22,7 +22,7 @@ def made(
     """A factory. With a small allowance the doubling trick restarts within a few hundred rounds."""
 
     def make(problem: Problem, seed: int) -> Any:
-        policy = (mutant(cls, *wrongs) if wrongs else cls)(problem, seed, **options)
+        policy = (mutant(cls, *wrongs) if wrongs else cls)(problem, seed, preset="paper", **options)
         shrink_allowance(policy, allowance)
         shrink_radius(policy, radius**2)
         return policy

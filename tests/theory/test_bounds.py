@@ -482,7 +482,7 @@ def test_measured_values_take_the_place_of_worst_cases() -> None:
 
 def test_a_run_can_be_held_against_the_bounds() -> None:
     scenario = sf.scenarios.make("three-arms-v1", horizon=2_000)
-    run = sf.simulate(scenario, {"solb": sf.SOLB}, seeds=2, checkpoints=[1_000, 2_000])
+    run = sf.simulate(scenario, {"solb": lambda p, s: sf.SOLB(p, s, preset="paper")}, 2, [1_000, 2_000])
     first, row = run.table.to_pylist()[:2]
     instance = Instance.measured(scenario.problem, row)
     assert instance.benchmark_loss == row["bandit_complexity"]

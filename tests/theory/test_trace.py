@@ -132,3 +132,5 @@ def test_of_equally_good_strategies_the_one_nearest_to_the_safe_one() -> None:
 def test_other_policies_have_no_such_path() -> None:
     with pytest.raises(ValueError, match="factory must make a COLB or SOLB of preset 'paper', got Exp3"):
         record(boundary(200), lambda problem, seed: Exp3(problem, seed), 0)
+    with pytest.raises(ValueError, match="factory must make a COLB or SOLB of preset 'paper', got SOLB"):
+        record(boundary(200), SOLB, 0)

@@ -34,7 +34,7 @@ WORLDS = [inside(HORIZON), boundary(HORIZON, n_constraints=2), switching(HORIZON
 
 def path(scenario: Scenario, seed: int, *wrongs: Any, estimator: str = "weighted") -> Trace:
     cls = mutant(SOLB, *wrongs) if wrongs else SOLB
-    options = {"estimator": estimator, "learning_rate": "practical", "benchmark_loss": 150.0}
+    options = {"preset": "paper", "estimator": estimator, "learning_rate": "practical", "benchmark_loss": 150.0}
     return record(scenario, lambda problem, seed: cls(problem, seed, **options), seed)
 
 
@@ -234,7 +234,7 @@ def parts(trace: Trace, fed: Floats) -> float:
 
 
 def test_step_5_learning_regret_is_the_sum_of_four_parts() -> None:
-    world, options = WORLDS[0], {"estimator": "weighted", "learning_rate": "practical", "benchmark_loss": 150.0}
+    world, options = WORLDS[0], {"preset": "paper", "estimator": "weighted", "learning_rate": "practical", "benchmark_loss": 150.0}
     run = sf.simulate(world, {"it": lambda problem, seed: SOLB(problem, seed, **options)}, 2, [HORIZON], workers=1)
     for row in run.table.to_pylist():
         trace = path(world, row["seed"])

@@ -68,8 +68,9 @@ class COLB(MirrorDescent):
     seed
         Of the policy's own generator.
     preset
-        "paper": the paper to the letter; "practical", the same guarantee at a fraction of the violation
-        (`surefoot.policies.practical`); or "guaranteed", what of the latter keeps the benchmark in the safe set.
+        "practical", tighter bounds on the costs and a rate that tunes itself (`surefoot.policies.practical`);
+        "guaranteed", what of it keeps the benchmark in the safe set; or "paper", the paper to the letter. If it is left
+        out: "paper" if a learning rate or a benchmark loss is given, else "practical".
     learning_rate
         Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 2; "practical", the
         same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start

@@ -21,6 +21,13 @@ from surefoot.problem import SUM_TOLERANCE, Problem, choice, shown
 PRESETS = ("paper", "practical", "guaranteed")
 
 
+def chosen_preset(preset: str | None, *of_the_paper: object) -> str:
+    """The preset that is meant: the one named, else "paper" if one of its own options is given, else "practical"."""
+    if preset is not None:
+        return preset
+    return "practical" if all(option is None for option in of_the_paper) else "paper"
+
+
 class MirrorDescent(EstimatesCosts):
     """A policy whose proposal is found by mirror descent in the truncated safe set.
 
@@ -36,13 +43,14 @@ class MirrorDescent(EstimatesCosts):
         problem: Problem,
         seed: int | np.random.SeedSequence | None = None,
         *,
-        preset: str = "paper",
+        preset: str | None = None,
         learning_rate: float | str | None = None,
         confidence: str | Mapping[str, Any] | Confidence | None = None,
         benchmark_loss: float | None = None,
         **options: Any,
     ) -> None:
-        bounds = resolve(self._usual_bounds(choice("preset", preset, PRESETS)) if confidence is None else confidence)
+        preset = choice("preset", chosen_preset(preset, learning_rate, benchmark_loss), PRESETS)
+        bounds = resolve(self._usual_bounds(preset) if confidence is None else confidence)
         self._endless = preset != "paper" and not bounds.needs_horizon
         if getattr(problem, "horizon", 0) is None and not self._endless:
             what = "preset 'paper'" if preset == "paper" else f"confidence {bounds.name!r}"

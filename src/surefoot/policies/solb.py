@@ -15,7 +15,7 @@ from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.mirror import MirrorDescent
+from surefoot.policies.mirror import MirrorDescent, chosen_preset
 from surefoot.problem import Problem, choice, shown
 
 
@@ -92,8 +92,10 @@ class SOLB(MirrorDescent):
     seed
         Of the policy's own generator.
     preset
-        "paper": the paper to the letter; "practical", the same guarantee at a fraction of the regret
-        (`surefoot.policies.practical`); or "guaranteed", what of the latter keeps the benchmark in the safe set.
+        "practical", the same guarantee of safety as the paper's at a fraction of the regret
+        (`surefoot.policies.practical`); "guaranteed", what of it keeps the benchmark in the safe set; or "paper", the
+        paper to the letter. If it is left out: "paper" if a learning rate, a benchmark loss or an estimator is given,
+        else "practical".
     learning_rate
         Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 4; "practical", the
         same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start
@@ -108,9 +110,9 @@ class SOLB(MirrorDescent):
         The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
         case, the horizon.
     estimator
-        What mirror descent is fed: "paper", the loss estimate, or "weighted", the same times the weight 1 - gamma that
-        the proposal had in the draw. The bandit complexity of the second is free of the margin
-        (docs/theory/weighted-estimator.md).
+        What mirror descent is fed in preset "paper": "paper", its default, the loss estimate, or "weighted", the same
+        times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second is free of the
+        margin (docs/theory/weighted-estimator.md).
 
     Notes
     -----
@@ -132,7 +134,7 @@ class SOLB(MirrorDescent):
     ... )
     >>> policy = sf.SOLB(problem, seed=7)
     >>> policy.safe_weight, policy.strategy
-    (0.625, array([0.09375, 0.09375, 0.09375, 0.71875]))
+    (0.5, array([0.125, 0.125, 0.125, 0.625]))
     >>> decision = policy.ask()
     >>> policy.tell(decision, loss=0.4, costs=[0.0])
     >>> restored = sf.SOLB.from_dict(policy.to_dict())
@@ -147,13 +149,16 @@ class SOLB(MirrorDescent):
         problem: Problem,
         seed: int | np.random.SeedSequence | None = None,
         *,
-        preset: str = "paper",
+        preset: str | None = None,
         learning_rate: float | str | None = None,
         confidence: str | Mapping[str, Any] | Confidence | None = None,
         benchmark_loss: float | None = None,
-        estimator: str = "paper",
+        estimator: str | None = None,
     ) -> None:
-        self._weighs = choice("estimator", estimator, ("paper", "weighted")) == "weighted"
+        preset = chosen_preset(preset, learning_rate, benchmark_loss, estimator)
+        if estimator is None and preset == "paper":
+            estimator = "paper"
+        self._weighs = estimator is not None and choice("estimator", estimator, ("paper", "weighted")) == "weighted"
         if self._weighs and preset != "paper":
             raise ValueError(f"estimator must be 'paper' for preset {shown(preset)}, got {estimator!r}")
         super().__init__(
