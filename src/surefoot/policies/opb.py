@@ -44,12 +44,22 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
 
 
 @compiled
+def optimistic_loss(lost: Costs, arm: int) -> float:
+    """The mean less the widened radius, nothing cut off, in units of the radius of one observation.
+
+    In these units a program is as well scaled for a tiny margin as for a wide one. An arm that was never played counts
+    as observed half a time, and as lossless: no other looks better.
+    """
+    return lost.means[0, arm] / np.sqrt(lost.scale) - 1.0 / np.sqrt(max(0.5, lost.counts[arm]))
+
+
+@compiled
 def choose(state: State) -> None:
-    """The least lower bound of the loss among strategies that are surely safe."""
+    """The least optimistic loss among strategies that are surely safe."""
     task, n_arms = state.task, state.strategy.size
     task.losses[n_arms] = 0.0
     for a in range(n_arms):
-        task.losses[a] = max(0.0, state.lost.lower[0, a])
+        task.losses[a] = optimistic_loss(state.lost, a)
         task.losses[n_arms] += state.safe_strategy[a] * task.losses[a]
         for i in range(task.limits.size):
             task.costs[i, a] = min(1.0, state.known.upper[i, a])
@@ -93,9 +103,9 @@ class OPB(EstimatesCosts):
     -----
     The radius of the losses is ``1 + 2 safe_loss / margin`` times that of the costs, the published factor, with the
     worst case 1 for a loss that is not known. Radii are the exact ones of Hoeffding for [0, 1], half of the published
-    ones. The safe strategy, single arm or not, enters the program as one arm more, whose costs are known and whose loss
-    bound is the mean of its arms' bounds. The radius of the losses is cut at 1 and their lower bounds at 0, so optimism
-    can be less than the proof asks for; docs/practical.md has what that costs.
+    ones. Neither they nor the optimistic losses are cut to [0, 1], since the proof lives on optimism beyond what losses
+    can be. An arm that was never played has the radius of half an observation. The safe strategy, single arm or not,
+    enters the program as one arm more, whose costs are known and whose optimistic loss is the mean of its arms'.
 
     References
     ----------
