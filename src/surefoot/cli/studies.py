@@ -25,12 +25,10 @@ id = "llm-routing-v1"
 [[policies]]
 policy = "solb"
 name = "SOLB"
-learning_rate = 0.05    # at the theorems' rate of 5e-5 nothing would be seen to move
 
 [[policies]]
 policy = "colb"
 name = "COLB"
-learning_rate = 0.05
 
 [[policies]]
 policy = "log-barrier"
@@ -39,8 +37,8 @@ learning_rate = 0.05
 """
 
 
-RATES = ("solb", "colb", "log-barrier")
-"""Policies that enter the league at the practical rate, and at the theorems' as well."""
+PRESETS = ("solb", "colb")
+"""Policies that enter the league as they come, and with the preset "paper" as well."""
 
 
 def league_study(seeds: int, horizon: int) -> str:
@@ -48,9 +46,10 @@ def league_study(seeds: int, horizon: int) -> str:
     lines = ['title = "The league"', f"seeds = {seeds}", f"horizon = {horizon}", ""]
     lines += [f'[[scenarios]]\nid = "{id}"\n' for id in SCENARIOS]
     for policy in REGISTRY:
-        rate = '\nlearning_rate = "practical"' if policy in RATES else ""
+        rate = '\nlearning_rate = "practical"' if policy == "log-barrier" else ""  # the theorems' moves nothing
         lines.append(f'[[policies]]\npolicy = "{policy}"{rate}\n')
-    lines += [f'[[policies]]\npolicy = "{policy}"\nname = "{policy}, theory"\n' for policy in RATES[:2]]
+        if policy in PRESETS:
+            lines.append(f'[[policies]]\npolicy = "{policy}"\nname = "{policy}, paper"\npreset = "paper"\n')
     return "\n".join(lines)
 
 

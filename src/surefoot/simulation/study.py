@@ -50,16 +50,19 @@ horizon = 20_000
 # `surefoot policies` lists them with their options.
 [[policies]]
 policy = "solb"
-learning_rate = 0.05            # at the theorems' rate of 5e-5 nothing would be seen to move
+
+[[policies]]
+policy = "solb"
+name = "solb, paper"
+preset = "paper"                # the paper to the letter; by default the preset is "practical"
 
 [[policies]]
 policy = "colb"
-learning_rate = 0.05
 
 [[policies]]
 policy = "log-barrier"
 name = "no guardrails"
-learning_rate = 0.05
+learning_rate = 0.05            # at the theorems' rate of 5e-5 nothing would be seen to move
 """
 
 
