@@ -107,6 +107,7 @@ RULES: Mapping[str, Interval] = {
     "state.base_rate": POSITIVE,
     "state.spent": Interval(0, 1e300),
     "state.met": Interval(0, 1e15),
+    "state.multipliers": Interval(0, 1e300),
     "state.counts": Interval(0, 1e15),
     "state.means": SHARE,
     "state.lower": SHARE,

@@ -96,7 +96,7 @@ def excluded(settings: Floats, memory: Floats, i: int, arm: int, mirrored: bool,
     for _ in range(STEPS):
         if more < SETTLED:
             break
-        trial = least * np.exp(-more / slope * (1.0 - SETTLED))  # what is spared is more than rounding
+        trial: float = least * np.exp(-more / slope * (1.0 - SETTLED))  # what is spared is more than rounding
         if more < NEAR:
             return trial
         more, slope = excess(settings, memory, i, arm, mirrored, n, trial)

@@ -10,8 +10,9 @@ import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs
-from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
+from surefoot.kernels.dual import BASE, EMPTY, SOLVED, Floats, Workspace, workspace
 from surefoot.kernels.projection import project
+from surefoot.kernels.warm import resume
 
 MOST = 1e150
 """Sums of estimates are kept within this: feedback on decisions with absurd propensities could overflow them."""
@@ -85,19 +86,22 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     for a in range(follower.totals.size):
         follower.totals[a] -= least
         follower.work.arms[BASE, a] = follower.totals[a]
-    status = project(
-        follower.learning_rates, follower.rows, follower.limits, follower.floor,
-        follower.proposal, follower.multipliers, follower.work,
-    )  # fmt: skip
+    status = solve(follower, follower.rows)
     if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
-        status = project(
-            follower.learning_rates, known.lower, follower.limits, follower.floor,
-            follower.proposal, follower.multipliers, follower.work,
-        )  # fmt: skip
+        status = solve(follower, known.lower)
     if status == EMPTY:
         for a in range(follower.proposal.size):
             follower.proposal[a] = 1.0 / follower.proposal.size
     return status
+
+
+@compiled
+def solve(follower: Follower, rows: Floats) -> int:
+    """Set the proposal, from where the last one was or else from nowhere."""
+    rates, work = follower.learning_rates, follower.work
+    if resume(rates[0], rows, follower.limits, follower.floor, follower.proposal, follower.multipliers, work):
+        return SOLVED
+    return project(rates, rows, follower.limits, follower.floor, follower.proposal, follower.multipliers, work)
 
 
 @compiled

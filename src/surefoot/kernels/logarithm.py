@@ -14,16 +14,18 @@ from numba.extending import intrinsic, overload
 
 from surefoot.kernels.compile import MERGED
 
+extension: Any = intrinsic  # its own types do not know how it is called
+
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the former times k is exact
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@extension  # type: ignore[untyped-decorator]
 def _bits(context: Any, number: Any) -> Any:
     return types.int64(types.float64), lambda _, builder, __, given: builder.bitcast(given[0], ir.IntType(64))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@extension  # type: ignore[untyped-decorator]
 def _number(context: Any, bits: Any) -> Any:
     return types.float64(types.int64), lambda _, builder, __, given: builder.bitcast(given[0], ir.DoubleType())
 

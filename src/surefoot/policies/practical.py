@@ -32,7 +32,8 @@ TINY = 1e-9
 """The floor of a proposal where no horizon gives one; numerics alone ask for it."""
 
 DERIVED = frozenset({"rows", "inverse_caps", "excess"})
-"""What follows from the rest of a state, and is not saved."""
+SAVED = frozenset({"multipliers"})
+"""What follows from the rest of a state, and is not saved; what is, since the next proposal is looked for from there."""
 
 OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
 """How much of the distance between a mean and its lower bound each preset believes."""
