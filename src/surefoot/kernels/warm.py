@@ -182,8 +182,8 @@ def newton(arms: Floats, rows: Floats, factor: Floats, active: Integers, n_activ
             return False
         for k in range(j + 1, size):
             share = factor[j, k] / pivot
-            for l in range(k, size):
-                factor[k, l] -= share * factor[j, l]
+            for other in range(k, size):
+                factor[k, other] -= share * factor[j, other]
             rows[DIRECTION, k] -= share * rows[DIRECTION, j]
     for j in range(size - 1, -1, -1):
         for k in range(j + 1, size):

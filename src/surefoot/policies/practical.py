@@ -33,7 +33,7 @@ TINY = 1e-9
 
 DERIVED = frozenset({"rows", "inverse_caps", "excess"})
 SAVED = frozenset({"multipliers"})
-"""What follows from the rest of a state, and is not saved; what is, since the next proposal is looked for from there."""
+"""What follows from the rest of a state and is not saved, and what is: the next proposal is looked for from there."""
 
 OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
 """How much of the distance between a mean and its lower bound each preset believes."""
