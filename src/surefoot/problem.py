@@ -106,6 +106,7 @@ RULES: Mapping[str, Interval] = {
     "state.inverse_caps": Interval(1, 1e100),
     "state.base_rate": POSITIVE,
     "state.spent": Interval(0, 1e300),
+    "state.found": Interval(0, 1e300),
     "state.met": Interval(0, 1e15),
     "state.multipliers": Interval(0, 1e300),
     "state.counts": Interval(0, 1e15),

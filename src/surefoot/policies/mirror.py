@@ -30,7 +30,7 @@ class MirrorDescent(EstimatesCosts):
     @property
     def _derived(self) -> frozenset[str]:
         derived = derived_fields(self._state.known)
-        return derived if self._paper else (derived | practical.DERIVED) - practical.SAVED
+        return derived if self._paper else (derived | practical.DERIVED) - practical.SAVED[self.kind]
 
     def __init__(
         self,
