@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import betaln
 
 from surefoot.confidence import FAMILY, Betting
+from surefoot.kernels import betting
 from surefoot.problem import Floats
 from tests.confidence.streams import LAWS, Draw, betas, coins, history, problem_of
 
@@ -79,13 +80,21 @@ def test_of_coins_two_nodes_say_all(draw: Draw) -> None:
     assert half_widths("kl-mixture", draw) == pytest.approx(half_widths("betting", draw), rel=1e-3)
 
 
+def width_now(bound: Betting, costs: Floats) -> float:
+    """The distance between what the nodes exclude above and below, whatever was excluded before."""
+    known, n = bound.new_costs(PROBLEM), len(costs)
+    for cost in costs:
+        betting.split(known.memory, 0, 0, 2 * bound.bets, cost)
+    above, below = (betting.excluded(known.settings, known.memory, 0, 0, side, n, np.inf) for side in (False, True))
+    return above / (1 + above) - 1 / (1 + below)
+
+
 @pytest.mark.parametrize(("deviation", "loss"), [(0.1, 0.005), (0.05, 0.02), (0.02, 0.06), (0.01, 0.11), (0.005, 0.12)])
 def test_nodes_cost_little_width(deviation: float, loss: float) -> None:
-    """Against nodes so fine that they might as well be the costs themselves."""
+    """Against nodes so fine that they might as well be the costs themselves; what they exclude just now."""
     costs = betas(0.3, 0.21 / deviation**2 - 1)(np.random.default_rng(1), 10_000)
-    widths = []
-    for nodes in (Betting().nodes, 1025):
-        lower, upper, _ = history(Betting(nodes=nodes), PROBLEM, costs)
-        widths.append((upper - lower)[[99, 999, 9999]])
+    widths = np.array(
+        [[width_now(Betting(nodes=n), costs[:count]) for count in MARKS] for n in (Betting().nodes, 1025)]
+    )
     assert (widths[0] >= widths[1] * (1 - 1e-4)).all()
     assert (widths[0] <= widths[1] * (1 + loss)).all()

@@ -31,6 +31,11 @@ def leader(totals: Array, rate: float, rows: Array, limits: Array, floor: float)
     )
 
 
+def looks(count: int) -> bool:
+    """Whether a count is one at which an arm's costs are looked at: up to 16 all, up to 32 those even, and so on."""
+    return any(count < 16 * 2**k and count % 2**k == 0 for k in range(60) if k == 0 or count >= 8 * 2**k)
+
+
 def mixture(
     proposal: Array, upper: Array, thresholds: Array, safe: Array, safe_costs: Array, totals: Array, t: int, arms: bool
 ) -> tuple[Array, float]:

@@ -41,8 +41,8 @@ class KLMixture(Mixture):
     This is `Betting` with two nodes. For coin flips the two are the same. Other costs count in parts, a cost of 0.3
     as 0.3 of a one and 0.7 of a zero, so that a small variance is of no use.
 
-    *Cost.* A product per bet and side. When the bound moves, two logarithms per bet, a few times. ``2 bets + 2``
-    numbers are remembered per arm and constraint, 0.3 kB.
+    *Cost.* A product per bet and side. When the bound moves, two logarithms per bet, once or twice. It moves only when
+    the wealth is 1.08 times enough. ``2 bets + 2`` numbers are remembered per arm and constraint, 0.3 kB.
 
     References
     ----------

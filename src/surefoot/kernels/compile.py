@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 njit: Any = numba.njit  # its own types do not know all of its options
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": True, "_nrt": False}
+MERGED: Any = {name: value for name, value in OPTIONS.items() if name not in ("cache", "nogil")}  # overloads
 
 
 def compiled(function: F) -> F:

@@ -11,7 +11,7 @@ from typing import Any
 
 from numba.extending import overload
 
-from surefoot.kernels.compile import OPTIONS, compiled_apart, njit
+from surefoot.kernels.compile import MERGED, OPTIONS, compiled_apart, njit
 from surefoot.kernels.dual import EMPTY, Floats
 from surefoot.kernels.learner import draw
 from surefoot.kernels.watch import Watch, look
@@ -31,9 +31,6 @@ def step(state: Any, generator: Any, arm: int, propensity: float, loss: float, c
     """Take in the feedback of a round, by the update that belongs to the state."""
     update, chance = UPDATES[type(state)], (generator,) if type(state) in RANDOM else ()
     return update(state, *chance, arm, propensity, loss, costs)
-
-
-MERGED: Any = {name: value for name, value in OPTIONS.items() if name not in ("cache", "nogil")}
 
 
 @overload(step, jit_options=MERGED)

@@ -2,6 +2,10 @@
 
 The proposal is the minimum of ``totals @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
 estimates for scores and no centre. Nothing has to be known of the losses, and nothing restarts.
+
+A proposal may lag behind. Steps are small, and most of them undone by the next: so the proposal is kept until the steps
+since it was found, each relative to itself, add up to a squared length of `lag`^2, or the count of the arm just played
+is one of those at which costs have to be looked at (`due`). With a lag of 0 it is found anew in every round.
 """
 
 from typing import NamedTuple
@@ -9,12 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs
-from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
+from surefoot.kernels.costs import PAPER, Costs
+from surefoot.kernels.dual import BASE, EMPTY, SOLVED, Floats, Workspace, workspace
 from surefoot.kernels.projection import project
+from surefoot.kernels.warm import resume
 
 MOST = 1e150
 """Sums of estimates are kept within this: feedback on decisions with absurd propensities could overflow them."""
+
+KEPT = 3
+"""The status of a round that leaves the proposal as it is; beside SOLVED and EMPTY."""
 
 
 class Follower(NamedTuple):
@@ -25,6 +33,7 @@ class Follower(NamedTuple):
     inverse_caps: Floats  # (K,) infinity: no rate ever grows
     totals: Floats  # (K,) cumulated loss estimates, counted from the smallest
     spent: Floats  # (1,) sum of (proposal * loss estimate)^2
+    found: Floats  # (1,) `spent` when the proposal was found; 0 if it has to be found again
     met: Floats  # (2,) rounds, and the losses met in them
     rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
     limits: Floats  # (m,) alpha_i + K / T
@@ -33,12 +42,13 @@ class Follower(NamedTuple):
     log_horizon: float  # ln T, or 0 if there is no horizon
     fixed_rate: float  # 0: the rate tunes itself
     optimism: float  # share of the distance between mean and lower bound that is believed
+    lag: float  # how far the proposal may be behind
     multipliers: Floats  # (m,) of the last projection
     work: Workspace
 
 
 def new_follower(
-    thresholds: Floats, n_arms: int, horizon: int | None, floor: float, fixed_rate: float, optimism: float
+    thresholds: Floats, n_arms: int, horizon: int | None, floor: float, fixed_rate: float, optimism: float, lag: float
 ) -> Follower:
     """The state before the first round: the uniform proposal, and nothing believed of the costs."""
     slack = 1.0 if horizon is None else n_arms / horizon
@@ -48,6 +58,7 @@ def new_follower(
         inverse_caps=np.full(n_arms, np.inf),
         totals=np.zeros(n_arms),
         spent=np.zeros(1),
+        found=np.zeros(1),
         met=np.zeros(2),
         rows=np.zeros((thresholds.size, n_arms)),
         limits=thresholds + slack,
@@ -56,6 +67,7 @@ def new_follower(
         log_horizon=0.0 if horizon is None else float(np.log(horizon)),
         fixed_rate=fixed_rate,
         optimism=optimism,
+        lag=lag,
         multipliers=np.zeros(thresholds.size),
         work=workspace(n_arms, thresholds.size),
     )
@@ -63,7 +75,7 @@ def new_follower(
 
 @merged
 def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float, weight: float) -> int:
-    """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none.
+    """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none, KEPT if it is.
 
     Losses count from their mean so far, which moves no minimum and saves variance. With full optimism they count from
     at most weight / (2 rate), the weight being that of the proposal in what was played: no step is then too long for
@@ -78,6 +90,8 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     follower.totals[arm] = min(MOST, max(-MOST, follower.totals[arm] + estimate))
     follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, MOST)
     believe(follower, known, arm)
+    if may_lag(follower, known, arm):
+        return KEPT
     tune(follower)
     least = follower.totals[0]
     for a in range(follower.totals.size):
@@ -85,19 +99,45 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     for a in range(follower.totals.size):
         follower.totals[a] -= least
         follower.work.arms[BASE, a] = follower.totals[a]
-    status = project(
-        follower.learning_rates, follower.rows, follower.limits, follower.floor,
-        follower.proposal, follower.multipliers, follower.work,
-    )  # fmt: skip
+    status = solve(follower, follower.rows)
+    follower.found[0] = follower.spent[0] if status == SOLVED else 0.0
     if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
-        status = project(
-            follower.learning_rates, known.lower, follower.limits, follower.floor,
-            follower.proposal, follower.multipliers, follower.work,
-        )  # fmt: skip
+        status = solve(follower, known.lower)
     if status == EMPTY:
         for a in range(follower.proposal.size):
             follower.proposal[a] = 1.0 / follower.proposal.size
     return status
+
+
+@compiled
+def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
+    """Whether the proposal may stay; then totals are counted from the smallest, or from below it."""
+    moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.found[0])
+    if not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
+        return False
+    below = follower.totals[arm]
+    if below < 0.0:
+        for a in range(follower.totals.size):
+            follower.totals[a] -= below
+    return True
+
+
+@compiled
+def due(n: int) -> bool:
+    """Whether n is a count at which costs are looked at: every one up to 16, then 8 from a power of 2 to the next."""
+    spacing = 1
+    while n >= 16 * spacing:
+        spacing *= 2
+    return n % spacing == 0
+
+
+@compiled
+def solve(follower: Follower, rows: Floats) -> int:
+    """Set the proposal, from where the last one was or else from nowhere."""
+    rates, work = follower.learning_rates, follower.work
+    if resume(rates[0], rows, follower.limits, follower.floor, follower.proposal, follower.multipliers, work):
+        return SOLVED
+    return project(rates, rows, follower.limits, follower.floor, follower.proposal, follower.multipliers, work)
 
 
 @compiled

@@ -36,7 +36,8 @@ class MirrorDescent(EstimatesCosts):
 
     @property
     def _derived(self) -> frozenset[str]:
-        return derived_fields(self._state.known) | (frozenset() if self._paper else practical.DERIVED)
+        derived = derived_fields(self._state.known)
+        return derived if self._paper else (derived | practical.DERIVED) - practical.SAVED[self.kind]
 
     def __init__(
         self,

@@ -9,7 +9,8 @@ strategy that is certified safe. So the rest is made to lose little:
 * what is mixed in is the safe strategy or, in "practical", any arm that is certified safe by now, whichever costs less;
 * the proposal's safe set is built from the means less `optimism` times their distance from the lower bounds: 1/2 in
   "practical", which is better on average; 1 in "guaranteed", which keeps the benchmark in the set and, with steps that
-  are never too long, a bound on the mean regret (docs/theory/practical.md).
+  are never too long, a bound on the mean regret (docs/theory/practical.md);
+* in "practical" the proposal may lag a little behind the losses: upper bounds only fall, so an old mixture stays safe.
 
 Without a horizon 1 / T is replaced by a tiny floor, K / T by K / (K + t) and ln T by ln(K + t).
 """
@@ -24,18 +25,22 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
-from surefoot.kernels.follower import Follower, believe, follow, new_follower
-from surefoot.kernels.safety import mix_anchored
-from surefoot.problem import Problem, SafeStrategy
+from surefoot.kernels.follower import KEPT, Follower, believe, follow, new_follower
+from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
+from surefoot.problem import SUM_TOLERANCE, Problem, SafeStrategy
 
 TINY = 1e-9
 """The floor of a proposal where no horizon gives one; numerics alone ask for it."""
 
 DERIVED = frozenset({"rows", "inverse_caps", "excess"})
-"""What follows from the rest of a state, and is not saved."""
+SAVED = {"soft": frozenset({"multipliers"}), "hard": frozenset({"multipliers", "strategy"})}
+"""What follows from the rest of a state and is not saved, and what is: the next proposal is looked for from there."""
 
 OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
 """How much of the distance between a mean and its lower bound each preset believes."""
+
+LAG = {"guaranteed": 0.0, "practical": 0.25}
+"""How far the proposal of each preset may be behind (`kernels/follower.py`)."""
 
 
 class SoftState(NamedTuple):
@@ -75,9 +80,11 @@ def update_soft(state: SoftState, arm: int, propensity: float, loss: float, cost
 def update_hard(state: HardState, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """A round of SOLB."""
     observe(state.known, arm, costs)
-    if follow(state.learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0]) == EMPTY:
+    status = follow(state.learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0])
+    if status == EMPTY:
         state.empty_rounds[0] += 1.0
-    state.safe_weight[0] = play_safe(state)
+    if status != KEPT:
+        state.safe_weight[0] = play_safe(state)
     return SOLVED
 
 
@@ -104,16 +111,16 @@ lives_by(HardState, update_hard)
 @compiled
 def learn_soft(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, met: Floats, lines: Floats,
-    limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float, optimism: float,
-    multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
+    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, found: Floats, met: Floats,
+    lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float,
+    optimism: float, lag: float, multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
     memory: Floats, empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update_soft`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     follower = Follower(
-        proposal, rates, caps, totals, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
-        optimism, multipliers, Workspace(arms, rows, factor, places),
+        proposal, rates, caps, totals, spent, found, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
+        optimism, lag, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
     return update_soft(SoftState(follower, known, empty_rounds, strategy, safe_weight), arm, propensity, loss, costs)
@@ -122,17 +129,17 @@ def learn_soft(
 @compiled
 def learn_hard(
     arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, met: Floats, lines: Floats,
-    limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float, optimism: float,
-    multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
+    proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, found: Floats, met: Floats,
+    lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float,
+    optimism: float, lag: float, multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
     memory: Floats, empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats,
     safe_costs: Floats, excess: Floats, anchors: float,
 ) -> int:  # fmt: skip
     """`update_hard`, likewise."""
     follower = Follower(
-        proposal, rates, caps, totals, spent, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
-        optimism, multipliers, Workspace(arms, rows, factor, places),
+        proposal, rates, caps, totals, spent, found, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
+        optimism, lag, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
     state = HardState(
@@ -174,14 +181,21 @@ def believe_again(state: SoftState | HardState, rounds: int) -> None:
 
 
 def restore_hard(state: HardState) -> None:
-    """Set the mixture anew, and refuse a safe weight that is not its."""
-    saved = float(state.safe_weight[0])
-    state.safe_weight[0] = mix_again(state)
-    if abs(saved - state.safe_weight[0]) > 1e-12:
-        raise ValueError(f"state.safe_weight must be {state.safe_weight[0]:g} for this state, got {saved:g}")
+    """Refuse a strategy that is none, or not safe at the bounds that were loaded, or has not so much safe weight."""
+    strategy, weight, safe = state.strategy, state.safe_weight[0], state.safe_strategy
+    if abs(strategy.sum() - 1.0) > SUM_TOLERANCE:
+        raise ValueError(f"state.strategy must sum to 1, got a sum of {strategy.sum():.12g}")
+    share = safe_share(strategy, safe)
+    for i, threshold in enumerate(state.learner.thresholds):
+        cost = pessimistic_cost(i, strategy, state.known.upper, share, safe, state.safe_costs)
+        if cost > threshold + 1e-12:
+            raise ValueError(f"state.strategy must cost at most {threshold:g} at the upper bounds, got {cost:g}")
+    if weight > share + 1e-12:
+        raise ValueError(f"state.safe_weight must be at most {share:g} for this strategy, got {weight:g}")
 
 
 def follower_of(problem: Problem, preset: str, fixed_rate: float) -> Follower:
     """The leader's follower for a problem."""
     floor = TINY if problem.horizon is None else 1.0 / problem.horizon
-    return new_follower(problem.thresholds, problem.n_arms, problem.horizon, floor, fixed_rate, OPTIMISM[preset])
+    shape = problem.thresholds, problem.n_arms, problem.horizon
+    return new_follower(*shape, floor, fixed_rate, OPTIMISM[preset], LAG[preset])

@@ -1,0 +1,95 @@
+"""The projection from where the last one was: right whenever it says so, and nearly always when little has moved."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surefoot.kernels.dual import BASE, EMPTY, Workspace, workspace
+from surefoot.kernels.projection import project
+from surefoot.kernels.warm import resume
+from surefoot.policies.projection import Projection
+from surefoot.problem import Floats
+from tests.kernels.instances import Instance, draw_instance, emptiness
+from tests.kernels.kkt import residuals
+
+
+def draw(rng: np.random.Generator, n_arms: int, n_constraints: int, horizon: int) -> Instance:
+    """An instance with one rate for all arms."""
+    drawn = draw_instance(rng, n_arms, n_constraints, horizon)
+    return drawn._replace(learning_rates=np.full(n_arms, drawn.learning_rates[0]))
+
+
+def prepare(instance: Instance) -> Workspace:
+    work: Workspace = workspace(instance.center.size, instance.limits.size)
+    work.arms[BASE] = 1 / (instance.learning_rates * instance.center) + instance.loss_estimate
+    return work
+
+
+def cold(instance: Instance) -> Projection | None:
+    strategy, multipliers = np.empty_like(instance.center), np.empty_like(instance.limits)
+    rates, lower, limits, floor = instance.learning_rates, instance.lower_costs, instance.limits, instance.floor
+    status = project(rates, lower, limits, floor, strategy, multipliers, prepare(instance))
+    return None if status == EMPTY else Projection(strategy, multipliers)
+
+
+def warm(instance: Instance, strategy: Floats, multipliers: Floats) -> Projection | None:
+    strategy, multipliers = strategy.copy(), multipliers.copy()
+    rate, lower, limits, floor = instance.learning_rates[0], instance.lower_costs, instance.limits, instance.floor
+    solved = resume(rate, lower, limits, floor, strategy, multipliers, prepare(instance))
+    return Projection(strategy, multipliers) if solved else None
+
+
+def check(instance: Instance, answer: Projection) -> None:
+    """As strict as the test of `project`."""
+    found = residuals(instance, answer)
+    assert found.violation <= 1e-9
+    assert found.below_floor == 0.0
+    assert found.excess <= 1e-14
+    if found.worst() > 1e-10:
+        assert abs(emptiness(instance.lower_costs, instance.limits, instance.floor)) < 1e-9, found
+
+
+def nudged(instance: Instance, at: Projection, rng: np.random.Generator, size: float) -> Instance:
+    """The next round: one arm's score and costs have moved."""
+    arm, loss, lower = rng.integers(at.strategy.size), instance.loss_estimate.copy(), instance.lower_costs.copy()
+    loss[arm] += rng.normal() * size / (instance.learning_rates[arm] * at.strategy[arm])
+    if lower.size:
+        lower[:, arm] += rng.normal(size=len(lower)) * size * 1e-3
+    return instance._replace(loss_estimate=loss, lower_costs=lower)
+
+
+@settings(max_examples=1000)
+@given(
+    n_arms=st.one_of(st.integers(2, 12), st.sampled_from([20, 50, 300])), n_constraints=st.integers(0, 12),
+    exponent=st.floats(1, 7), size=st.sampled_from([1e-9, 1e-3, 0.1, 3.0]), seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_whatever_it_calls_solved_is(n_arms: int, n_constraints: int, exponent: float, size: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    instance = draw(rng, n_arms, n_constraints, max(n_arms, int(10**exponent)))
+    start = cold(instance)
+    if start is None:  # anywhere
+        start = Projection(rng.dirichlet(np.ones(n_arms)) + instance.floor, 10 ** rng.uniform(-9, 9, n_constraints))
+    after = nudged(instance, start, rng, size)
+    answer = warm(after, *start)
+    if answer is not None:
+        check(after, answer)
+
+
+def test_it_rarely_fails_when_little_has_moved() -> None:
+    """Ordinary sets, with room; a control that returns where it was is not optimal."""
+    rng, failed, still = np.random.default_rng(3), 0, 0
+    for _ in range(2000):
+        n_arms, m = int(rng.integers(2, 60)), int(rng.integers(0, 5))
+        lower, center = rng.random((m, n_arms)), rng.dirichlet(np.ones(n_arms)) * 0.9 + 0.1 / n_arms
+        rates, loss = np.full(n_arms, 10 ** rng.uniform(-3, 0)), 10 ** rng.uniform(-1, 4) * rng.random(n_arms)
+        instance = Instance(center, rates, loss, lower, lower @ center + rng.random(m) * 0.1, 1e-5)
+        start = cold(instance)
+        assert start is not None
+        after = nudged(instance, start, rng, 0.03)
+        answer = warm(after, *start)
+        failed += answer is None
+        if answer is not None:
+            check(after, answer)
+        still += residuals(after, start).worst() < 1e-10
+    assert failed < 40
+    assert still < 40
