@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import surefoot as sf
 from surefoot.theory.mutations import Altered
-from tests.reference.practical import leader, looks, mixture
+from tests.reference.practical import Diary, leader, least_loss, looks, mixture
 
 MEANS = np.array([0.1, 0.4, 0.6, 0.8])
 COSTS = np.array([[0.9, 0.55, 0.3, 0.2], [0.2, 0.6, 0.35, 0.3]])
@@ -24,11 +24,13 @@ def problem_of(safe: str, horizon: int | None = 3000) -> sf.Problem:
     return sf.Problem(4, [0.5, 0.5], horizon, 0.05, sf.SafeStrategy(strategy, COSTS @ strategy))
 
 
-def play(policy: Any, n_rounds: int, seed: int) -> Any:
+def play(policy: Any, n_rounds: int, seed: int, change: int | None = None) -> Any:
+    """Rounds in a world whose losses are turned round after `change` of them."""
     rng = np.random.default_rng(seed)
-    for _ in range(n_rounds):
+    for t in range(n_rounds):
         decision = policy.ask()
-        loss = float(rng.random() < MEANS[decision.arm])
+        means = MEANS if change is None or t < change else MEANS[::-1]
+        loss = float(rng.random() < means[decision.arm])
         policy.tell(decision, loss, (rng.random(2) < COSTS[:, decision.arm]).astype(float).tolist())
         yield decision, loss
 
@@ -36,56 +38,80 @@ def play(policy: Any, n_rounds: int, seed: int) -> Any:
 @pytest.mark.parametrize("safe", SAFES)
 @pytest.mark.parametrize("preset", ["practical", "guaranteed"])
 def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
-    problem = problem_of(safe)
+    problem, bold = problem_of(safe), preset == "practical"
     policy = sf.SOLB(problem, 5, preset=preset)
     optimism, lag = {"practical": (0.5, 0.25), "guaranteed": (1.0, 0.0)}[preset]
-    totals, spent, found, losses, eta = np.zeros(4), 0.0, 0.0, 0.0, 1.0
-    weights, active, by_arm, before, cut, kept = [policy.safe_weight], 0, 0, policy.proposal, 0, 0
-    strategy, solved = policy.strategy, 0
-    for t, (decision, loss) in enumerate(play(policy, 3000, 3), start=1):
-        baseline = losses / max(1, t - 1)
-        if preset == "guaranteed":
+    totals, spent, found, losses, eta, since = np.zeros(4), 0.0, 0.0, 0.0, 1.0, 0
+    diaries, ahead, squares, evidence = [Diary() for _ in range(4)], 0.0, 0.0, math.log(4 * 2 / 0.05)
+    share, (plan, programmed), weights = 0.1 if bold else 1.0, policy._state.leader.plans.copy(), [policy.safe_weight]
+    before, programs_weight, plans_weight = policy.proposal, *policy._state.leader.plan_weights[::-1].tolist()
+    active, by_arm, cut, kept, changes, moved, solved = 0, 0, 0, 0, 0, 0, 0
+    for t, (decision, loss) in enumerate(play(policy, 3000, 3, change=2000), start=1):
+        arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
+        baseline = losses / max(1, since)
+        if bold:
+            more = (plan - programmed)[arm] * (loss - baseline) / decision.propensity
+            ahead, squares = ahead + more, squares + more**2
+        else:
             cut += baseline > (1 - weights[-1]) / (2 * eta)
             baseline = min(baseline, (1 - weights[-1]) / (2 * eta))
         estimate = (loss - baseline) / decision.propensity
-        losses += loss
-        totals[decision.arm] += estimate
-        spent += (before[decision.arm] * estimate) ** 2
-        known = policy._state.known
-        if eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[decision.arm])):
+        losses, since = losses + loss, since + 1
+        totals[arm] += estimate
+        spent += (before[arm] * estimate) ** 2
+        changed = bold and diaries[arm].has_changed(loss, 4, 3000)
+        if changed:
+            totals, spent, losses, since, ahead, squares, eta = np.zeros(4), 0.0, 0.0, 0, 0.0, 0.0, 1.0
+            diaries, changes = [Diary() for _ in range(4)], changes + 1
+        keeps = not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
+        seen = len(diaries[arm].before) + len(diaries[arm].late)
+        plans_anew = bold and (changed or looks(seen))
+        leader_state = policy._state.leader
+        if plans_anew:
+            programmed, programs_weight = leader_state.plans[1].copy(), float(leader_state.plan_weights[1])
+            bounds = np.array([diary.optimistic(evidence) for diary in diaries])
+            bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0)
+            wanted_loss = least_loss(bounds, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs)
+            assert bounds @ programmed == pytest.approx(wanted_loss, abs=1e-9)
+            rest = programmed - programs_weight * problem.safe.strategy
+            assert (rest >= -1e-12).all()
+            assert (upper @ rest + programs_weight * problem.safe.costs <= problem.thresholds + 1e-12).all()
+        assert (leader_state.plans[1] == programmed).all() or not bold
+        if keeps:
             kept += 1
             assert (policy.proposal == before).all()
-            assert (policy.strategy == strategy).all()
-            assert policy.safe_weight == pytest.approx(weights[-1], abs=1e-9)
-            by_arm += bool(weights[-1] == 0 and (strategy != before).any())
-            continue
-        eta, found = min(eta, math.sqrt(4 * math.log(3000) / (1 + spent))), spent
-        before, strategy = policy.proposal, policy.strategy
-        solved += 1
-        assert policy.learning_rates == pytest.approx(np.full(4, eta), rel=1e-9)
-        rows = known.means - optimism * (known.means - known.lower)
-        if solved % 60 == 0 or t < 10 or (kept and solved % 10 == 0):
-            wanted = leader(totals, eta, rows, problem.limits, problem.floor)
-            assert policy.proposal == pytest.approx(wanted, abs=1e-9)
-            active += bool((rows @ wanted > problem.limits - 1e-6).any())
-        played, weight = mixture(
-            policy.proposal, policy.upper_costs, problem.thresholds, problem.safe.strategy, problem.safe.costs,
-            totals, t, preset == "practical",
-        )  # fmt: skip
-        assert policy.strategy == pytest.approx(played, abs=1e-9)
-        assert policy.safe_weight == pytest.approx(weight, abs=1e-9)
-        weights.append(weight)
-        by_arm += bool(weight == 0 and (policy.strategy != policy.proposal).any())
+        else:
+            eta, found = min(eta, math.sqrt(4 * math.log(3000) / (1 + spent))), spent
+            before, solved = policy.proposal, solved + 1
+            assert policy.learning_rates == pytest.approx(np.full(4, eta), rel=1e-9)
+            rows = known.means - optimism * (known.means - known.lower)
+            if solved % 60 == 0 or t < 10 or changed or (kept and solved % 10 == 0):
+                wanted = leader(totals, eta, rows, problem.limits, problem.floor)
+                assert policy.proposal == pytest.approx(wanted, abs=1e-9)
+                active += bool((rows @ wanted > problem.limits - 1e-6).any())
+            plan, plans_weight = mixture(
+                policy.proposal, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs,
+                totals, max(1, since), bold,
+            )  # fmt: skip
+        if bold and (plans_anew or not keeps):
+            share = max(0.1, 1 / (1 + 9 * math.exp(2 * ahead / math.sqrt(1 + squares))))
+        assert policy.strategy == pytest.approx(share * plan + (1 - share) * programmed, abs=1e-9)
+        weights.append(share * plans_weight + (1 - share) * programs_weight)
+        assert policy.safe_weight == pytest.approx(weights[-1], abs=1e-9)
+        by_arm += bool(plans_weight == 0 and (plan != policy.proposal).any())
+        moved += bool(0.1 < share < 1)
     # the branches were taken
     assert active >= 3
-    assert cut > 10 or preset == "practical"
-    assert (kept > 1000) == (preset == "practical")
+    assert cut > 10 or bold
+    assert (kept > 1000) == bold
+    assert bool(changes) == bold
+    assert (moved > 3) == bold
     assert max(weights) > 0.3
     assert by_arm > 100 or preset == "guaranteed" or safe == "an arm"
     assert policy.empty_rounds == 0
 
 
-def test_a_lagging_strategy_is_saved_and_checked() -> None:
+def test_lagging_plans_are_saved_and_checked() -> None:
     """What is played is not what would be mixed anew; it comes back as it was, if it is safe."""
     policy = sf.SOLB(problem_of("a mixture"), 5, preset="practical")
     lagging = 0
@@ -93,17 +119,21 @@ def test_a_lagging_strategy_is_saved_and_checked() -> None:
         if t % 20 == 0:
             restored = sf.SOLB.from_dict(json.loads(json.dumps(policy.to_dict())))
             assert restored.to_dict() == policy.to_dict()
+            assert (restored.strategy == policy.strategy).all()
+            assert restored.safe_weight == policy.safe_weight
             lagging += bool(policy._state.learner.found[0] < policy._state.learner.spent[0])
     assert lagging > 5
     data = policy.to_dict()
+    safe = [0, 0, 0.5, 0.5]
     assert policy.upper_costs[0, 0] > 0.5
     for field, value, message in (
-        ("strategy", [1.0, 0, 0, 0], "state.strategy must cost at most 0.5 at the upper bounds, got"),
-        ("strategy", [0, 0, 0, 0.9], "state.strategy must sum to 1, got a sum of 0.9"),
-        ("safe_weight", [0.99], "state.safe_weight must be at most .* for this strategy, got 0.99"),
+        ("plans", [safe, [1.0, 0, 0, 0]], "state.plans must cost at most 0.5 at the upper bounds, got"),
+        ("plans", [[0, 0, 0, 0.9], safe], "state.plans must sum to 1, got a sum of 0.9"),
+        ("plan_weights", [0.99, 0.99], "state.plan_weights must be at most .* for these plans, got 0.99"),
     ):
+        leader = {**data["state"]["leader"], field: value}
         with pytest.raises(ValueError, match=message):
-            sf.SOLB.from_dict({**data, "state": {**data["state"], field: value}})
+            sf.SOLB.from_dict({**data, "state": {**data["state"], "leader": leader}})
 
 
 def test_bounds_that_move_both_ways_allow_no_lag() -> None:

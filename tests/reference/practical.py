@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import cvxpy as cp
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linprog
 
 from tests.reference.polish import polished
 
@@ -34,6 +36,53 @@ def leader(totals: Array, rate: float, rows: Array, limits: Array, floor: float)
 def looks(count: int) -> bool:
     """Whether a count is one at which an arm's costs are looked at: up to 16 all, up to 32 those even, and so on."""
     return any(count < 16 * 2**k and count % 2**k == 0 for k in range(60) if k == 0 or count >= 8 * 2**k)
+
+
+class Diary:
+    """The losses of one arm since they last changed, and whether the latest are unlike those before."""
+
+    def __init__(self) -> None:
+        self.before: list[float] = []
+        self.late: list[float] = []
+        self.squares = 0.0
+
+    def has_changed(self, loss: float, n_arms: int, horizon: int) -> bool:
+        all_losses = self.before + self.late
+        self.squares += (loss - (0.5 + sum(all_losses)) / (1 + len(all_losses))) ** 2
+        self.late.append(loss)
+        n, late = len(self.before), len(self.late)
+        if late < 16 or late % 8:
+            return False
+        if n:
+            mean = (sum(self.before) + sum(self.late) + 1) / (n + late + 2)
+            evidence = math.log(40 * n_arms * horizon) * (1 / n + 1 / late)
+            if abs(np.mean(self.before) - np.mean(self.late)) > (
+                math.sqrt(2 * mean * (1 - mean) * evidence) + evidence / 3
+            ):
+                return True
+        if late >= 32 and late >= n / 2:
+            self.before, self.late = self.before + self.late, []
+        return False
+
+    def optimistic(self, evidence: float) -> float:
+        n = len(self.before) + len(self.late)
+        if n == 0:
+            return -1.0
+        mean = (sum(self.before) + sum(self.late)) / n
+        return mean - min(1, math.sqrt(2 * evidence * self.squares) / n + evidence / (2 * n))
+
+
+def least_loss(losses: Array, upper: Array, thresholds: Array, safe: Array, safe_costs: Array) -> float:
+    """The least loss of a strategy that is safe at the upper bounds, with the safe strategy as one arm more."""
+    found = linprog(
+        np.append(losses, losses @ safe),
+        A_ub=np.column_stack((np.minimum(1, upper), safe_costs)),
+        b_ub=thresholds,
+        A_eq=np.ones((1, losses.size + 1)),
+        b_eq=[1.0],
+    )
+    assert found.status == 0
+    return float(found.fun)
 
 
 def mixture(

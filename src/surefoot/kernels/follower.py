@@ -1,7 +1,8 @@
 """Follow the regularised leader, with the log-barrier and a rate that tunes itself, on an estimated safe set.
 
 The proposal is the minimum of ``totals @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
-estimates for scores and no centre. Nothing has to be known of the losses, and nothing restarts.
+estimates for scores and no centre. Nothing has to be known of the losses. With less than full optimism they are
+forgotten when they are found to have changed (`record.py`), and all that is learnt of them begins anew.
 
 A proposal may lag behind. Steps are small, and most of them undone by the next: so the proposal is kept until the steps
 since it was found, each relative to itself, add up to a squared length of `lag`^2, or the count of the arm just played
@@ -16,6 +17,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import PAPER, Costs
 from surefoot.kernels.dual import BASE, EMPTY, SOLVED, Floats, Workspace, workspace
 from surefoot.kernels.projection import project
+from surefoot.kernels.record import ROWS, enter
 from surefoot.kernels.warm import resume
 
 MOST = 1e150
@@ -34,7 +36,8 @@ class Follower(NamedTuple):
     totals: Floats  # (K,) cumulated loss estimates, counted from the smallest
     spent: Floats  # (1,) sum of (proposal * loss estimate)^2
     found: Floats  # (1,) `spent` when the proposal was found; 0 if it has to be found again
-    met: Floats  # (2,) rounds, and the losses met in them
+    met: Floats  # (3,) rounds; those since losses last changed, and the sum of the losses met in them
+    record: Floats  # (5, K) these losses, arm by arm
     rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
     limits: Floats  # (m,) alpha_i + K / T
     thresholds: Floats  # (m,) alpha_i
@@ -59,7 +62,8 @@ def new_follower(
         totals=np.zeros(n_arms),
         spent=np.zeros(1),
         found=np.zeros(1),
-        met=np.zeros(2),
+        met=np.zeros(3),
+        record=np.zeros((ROWS, n_arms)),
         rows=np.zeros((thresholds.size, n_arms)),
         limits=thresholds + slack,
         thresholds=thresholds.copy(),
@@ -81,16 +85,19 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     at most weight / (2 rate), the weight being that of the proposal in what was played: no step is then too long for
     the proof (docs/theory/practical.md).
     """
-    baseline = follower.met[1] / max(1.0, follower.met[0])
+    baseline = mean_loss(follower)
     if follower.optimism >= 1.0:
         baseline = min(baseline, weight / (2.0 * follower.learning_rates[0]))
     estimate = (loss - baseline) / propensity
     follower.met[0] += 1.0
-    follower.met[1] += loss
+    follower.met[1] += 1.0
+    follower.met[2] += loss
     follower.totals[arm] = min(MOST, max(-MOST, follower.totals[arm] + estimate))
     follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, MOST)
     believe(follower, known, arm)
-    if may_lag(follower, known, arm):
+    if follower.optimism < 1.0 and enter(follower.record, arm, loss, log_rounds(follower)):
+        forget(follower)
+    elif may_lag(follower, known, arm):
         return KEPT
     tune(follower)
     least = follower.totals[0]
@@ -107,6 +114,33 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
         for a in range(follower.proposal.size):
             follower.proposal[a] = 1.0 / follower.proposal.size
     return status
+
+
+@compiled
+def mean_loss(follower: Follower) -> float:
+    """The mean of the losses met since they last changed."""
+    return float(follower.met[2] / max(1.0, follower.met[1]))
+
+
+@compiled
+def log_rounds(follower: Follower) -> float:
+    """Ln T, or without a horizon ln(K + t)."""
+    if follower.log_horizon > 0.0:
+        return follower.log_horizon
+    return float(np.log(follower.proposal.size + follower.met[0]))
+
+
+@compiled
+def forget(follower: Follower) -> None:
+    """Begin anew as to the losses; what is known of the costs stays."""
+    for a in range(follower.totals.size):
+        follower.totals[a] = 0.0
+        follower.learning_rates[a] = follower.fixed_rate if follower.fixed_rate > 0.0 else 1.0
+        for row in range(ROWS):
+            follower.record[row, a] = 0.0
+    follower.spent[0] = 0.0
+    follower.met[1] = 0.0
+    follower.met[2] = 0.0
 
 
 @compiled
@@ -152,12 +186,10 @@ def believe(follower: Follower, known: Costs, arm: int) -> None:
 def tune(follower: Follower) -> None:
     """Set the rate, min(1, sqrt(K ln T / (1 + Q))), which never rises; with no horizon also the limits, K / (K + t)."""
     n_arms, rounds = follower.proposal.size, follower.met[0]
-    log = follower.log_horizon
-    if log == 0.0:
-        log = np.log(n_arms + rounds)
+    if follower.log_horizon == 0.0:
         for i in range(follower.limits.size):
             follower.limits[i] = follower.thresholds[i] + n_arms / (n_arms + rounds)
     if follower.fixed_rate == 0.0:
-        rate = min(follower.learning_rates[0], np.sqrt(n_arms * log / (1.0 + follower.spent[0])))
+        rate = min(follower.learning_rates[0], np.sqrt(n_arms * log_rounds(follower) / (1.0 + follower.spent[0])))
         for a in range(n_arms):
             follower.learning_rates[a] = rate

@@ -1,7 +1,8 @@
 """Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
 
-from surefoot.kernels.compile import compiled
-from surefoot.kernels.dual import Floats
+from surefoot.kernels.compile import compiled, compiled_apart
+from surefoot.kernels.dual import SOLVED, Floats
+from surefoot.kernels.linear import Program, minimise
 
 PATIENCE = 0.02
 """Added to the loss gap of an anchor, a round: of equally good ones that with the least weight is taken."""
@@ -26,6 +27,35 @@ def mix(strategy: Floats, weight: float, safe_strategy: Floats, proposal: Floats
     """X = gamma x^diamond + (1 - gamma) x~."""
     for a in range(strategy.size):
         strategy[a] = weight * safe_strategy[a] + (1.0 - weight) * proposal[a]
+
+
+@compiled_apart
+def lose_least(
+    task: Program, vertex: Floats, upper: Floats, safe_strategy: Floats, safe_costs: Floats, strategy: Floats
+) -> float:
+    """Set the strategy that loses least among those that are safe at the upper cost bounds.
+
+    The program is one over the arms, whose losses are given, and the safe strategy as one arm more, whose costs are.
+
+    Returns the weight of the safe strategy.
+    """
+    n_arms = strategy.size
+    task.losses[n_arms] = 0.0
+    for a in range(n_arms):
+        task.losses[n_arms] += safe_strategy[a] * task.losses[a]
+        for i in range(task.limits.size):
+            task.costs[i, a] = min(1.0, upper[i, a])
+    status = minimise(task, vertex)
+    spare = 1.0  # of the safe strategy, should the program not be solved, or only to rounding
+    if status == SOLVED:
+        spare = weight_needed(vertex, task.costs, task.limits, safe_costs)
+    for a in range(n_arms):
+        vertex[a] *= 1.0 - spare
+    weight = spare + (1.0 - spare) * vertex[n_arms]
+    vertex[n_arms] = weight
+    for a in range(n_arms):
+        strategy[a] = vertex[a] + weight * safe_strategy[a]
+    return float(weight)
 
 
 @compiled

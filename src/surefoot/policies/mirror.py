@@ -37,7 +37,7 @@ class MirrorDescent(EstimatesCosts):
     @property
     def _derived(self) -> frozenset[str]:
         derived = derived_fields(self._state.known)
-        return derived if self._paper else (derived | practical.DERIVED) - practical.SAVED[self.kind]
+        return derived if self._paper else (derived | practical.DERIVED) - practical.SAVED
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs, observe
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.episode import lives_by
-from surefoot.kernels.linear import Program, minimise, program
-from surefoot.kernels.safety import weight_needed
+from surefoot.kernels.linear import Program, program
+from surefoot.kernels.safety import lose_least
 from surefoot.policies.base import plain, snapshot
 from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, hoeffding_losses, restore
 from surefoot.problem import Problem
@@ -56,24 +56,12 @@ def optimistic_loss(lost: Costs, arm: int) -> float:
 @compiled
 def choose(state: State) -> None:
     """The least optimistic loss among strategies that are surely safe."""
-    task, n_arms = state.task, state.strategy.size
-    task.losses[n_arms] = 0.0
-    for a in range(n_arms):
+    task = state.task
+    for a in range(state.strategy.size):
         task.losses[a] = optimistic_loss(state.lost, a)
-        task.losses[n_arms] += state.safe_strategy[a] * task.losses[a]
-        for i in range(task.limits.size):
-            task.costs[i, a] = min(1.0, state.known.upper[i, a])
-    status = minimise(task, state.vertex)
-    spare = 1.0  # of the safe strategy, should the program not be solved, or only to rounding
-    if status == SOLVED:
-        spare = weight_needed(state.vertex, task.costs, task.limits, state.safe_costs)
-    for a in range(n_arms):
-        state.vertex[a] *= 1.0 - spare
-    state.vertex[n_arms] = spare + (1.0 - spare) * state.vertex[n_arms]
-    weight = state.vertex[n_arms]
-    state.safe_weight[0] = weight
-    for a in range(n_arms):
-        state.strategy[a] = state.vertex[a] + weight * state.safe_strategy[a]
+    state.safe_weight[0] = lose_least(
+        task, state.vertex, state.known.upper, state.safe_strategy, state.safe_costs, state.strategy
+    )
 
 
 lives_by(State, update)

@@ -10,7 +10,9 @@ strategy that is certified safe. So the rest is made to lose little:
 * the proposal's safe set is built from the means less `optimism` times their distance from the lower bounds: 1/2 in
   "practical", which is better on average; 1 in "guaranteed", which keeps the benchmark in the set and, with steps that
   are never too long, a bound on the mean regret (docs/theory/practical.md);
-* in "practical" the proposal may lag a little behind the losses: upper bounds only fall, so an old mixture stays safe.
+* in "practical" the proposal may lag a little behind the losses: upper bounds only fall, so an old mixture stays safe;
+* in "practical" losses that are found to have changed are forgotten (`kernels/record.py`), and a linear program leads
+  the play as long as it does no worse (`kernels/leader.py`).
 
 Without a horizon 1 / T is replaced by a tiny floor, K / T by K / (K + t) and ln T by ln(K + t).
 """
@@ -22,18 +24,21 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
+from surefoot.kernels.costs import PAPER, Costs, observe
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
-from surefoot.kernels.follower import KEPT, Follower, believe, follow, new_follower
+from surefoot.kernels.follower import KEPT, Follower, believe, due, follow, mean_loss, new_follower
+from surefoot.kernels.leader import FOLLOWER, Leader, blend, compare, new_leader, plan_ahead, weigh
+from surefoot.kernels.linear import Program
+from surefoot.kernels.record import SEEN
 from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
 from surefoot.problem import SUM_TOLERANCE, Problem, SafeStrategy
 
 TINY = 1e-9
 """The floor of a proposal where no horizon gives one; numerics alone ask for it."""
 
-DERIVED = frozenset({"rows", "inverse_caps", "excess"})
-SAVED = {"soft": frozenset({"multipliers"}), "hard": frozenset({"multipliers", "strategy"})}
+DERIVED = frozenset({"rows", "inverse_caps", "excess", "safe_weight"})
+SAVED = frozenset({"multipliers"})
 """What follows from the rest of a state and is not saved, and what is: the next proposal is looked for from there."""
 
 OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
@@ -60,11 +65,12 @@ class HardState(NamedTuple):
     known: Costs
     empty_rounds: Floats  # (1,)
     strategy: Floats  # (K,) x_t
-    safe_weight: Floats  # (1,) of the safe strategy; 0 while an arm takes its place
+    safe_weight: Floats  # (1,) of the safe strategy
     safe_strategy: Floats  # (K,) x^diamond
     safe_costs: Floats  # (m,) theta
     excess: Floats  # (m,) scratch
-    anchors: float  # 1 if certified arms may be mixed in
+    bold: float  # 1 if arms that are certified may be mixed in, and a linear program leads
+    leader: Leader
 
 
 @merged
@@ -79,29 +85,52 @@ def update_soft(state: SoftState, arm: int, propensity: float, loss: float, cost
 @merged
 def update_hard(state: HardState, arm: int, propensity: float, loss: float, costs: Floats) -> int:
     """A round of SOLB."""
+    learner, leader = state.learner, state.leader
     observe(state.known, arm, costs)
-    status = follow(state.learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0])
+    if state.bold > 0.0:
+        compare(leader, arm, (loss - mean_loss(learner)) / propensity)
+    status = follow(learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0])
     if status == EMPTY:
         state.empty_rounds[0] += 1.0
+    changed = learner.met[1] == 0.0
+    if changed:
+        leader.ahead[0] = 0.0
+        leader.ahead[1] = 0.0
+    plan = state.bold > 0.0 and (changed or state.known.kind == PAPER or due(int(learner.record[SEEN, arm])))
+    if plan:
+        plan_ahead(leader, state.known, learner.record, state.safe_strategy, state.safe_costs)
     if status != KEPT:
-        state.safe_weight[0] = play_safe(state)
+        be_safe(state)
+    if plan or status != KEPT:
+        if state.bold > 0.0:
+            weigh(leader)
+        state.safe_weight[0] = blend(leader, state.strategy)
     return SOLVED
 
 
 @merged
-def play_safe(state: HardState) -> float:
-    """Set the strategy: the proposal, mixed with what is certified. The weight of the safe strategy in it."""
-    learner = state.learner
-    return mix_anchored(
-        state.strategy, learner.proposal, learner.totals, max(1.0, learner.met[0]), state.known.upper,
-        learner.thresholds, state.safe_strategy, state.safe_costs, state.excess, state.anchors,
+def be_safe(state: HardState) -> None:
+    """Set the follower's plan: its proposal, mixed with what is certified."""
+    learner, leader = state.learner, state.leader
+    leader.plan_weights[FOLLOWER] = mix_anchored(
+        leader.plans[FOLLOWER], learner.proposal, learner.totals, max(1.0, learner.met[1]), state.known.upper,
+        learner.thresholds, state.safe_strategy, state.safe_costs, state.excess, state.bold,
     )  # fmt: skip
 
 
 @compiled
-def mix_again(state: HardState) -> float:
-    """`play_safe`, as Python calls it."""
-    return play_safe(state)
+def begin(state: HardState) -> None:
+    """Set both plans, and what is played."""
+    be_safe(state)
+    if state.bold > 0.0:
+        plan_ahead(state.leader, state.known, state.learner.record, state.safe_strategy, state.safe_costs)
+    state.safe_weight[0] = blend(state.leader, state.strategy)
+
+
+@compiled
+def play_again(state: HardState) -> None:
+    """Set what is played from the plans."""
+    state.safe_weight[0] = blend(state.leader, state.strategy)
 
 
 lives_by(SoftState, update_soft)
@@ -112,15 +141,16 @@ lives_by(HardState, update_hard)
 def learn_soft(
     arm: int, propensity: float, loss: float, costs: Floats,
     proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, found: Floats, met: Floats,
-    lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float,
-    optimism: float, lag: float, multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
+    record: Floats, lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float,
+    fixed_rate: float, optimism: float, lag: float,
+    multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
     memory: Floats, empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
 ) -> int:  # fmt: skip
     """`update_soft`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
     follower = Follower(
-        proposal, rates, caps, totals, spent, found, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
-        optimism, lag, multipliers, Workspace(arms, rows, factor, places),
+        proposal, rates, caps, totals, spent, found, met, record, lines, limits, thresholds, floor, log_horizon,
+        fixed_rate, optimism, lag, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
     return update_soft(SoftState(follower, known, empty_rounds, strategy, safe_weight), arm, propensity, loss, costs)
@@ -130,20 +160,26 @@ def learn_soft(
 def learn_hard(
     arm: int, propensity: float, loss: float, costs: Floats,
     proposal: Floats, rates: Floats, caps: Floats, totals: Floats, spent: Floats, found: Floats, met: Floats,
-    lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float, fixed_rate: float,
-    optimism: float, lag: float, multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
+    record: Floats, lines: Floats, limits: Floats, thresholds: Floats, floor: float, log_horizon: float,
+    fixed_rate: float, optimism: float, lag: float,
+    multipliers: Floats, arms: Floats, rows: Floats, factor: Floats, places: Integers,
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
     memory: Floats, empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats,
-    safe_costs: Floats, excess: Floats, anchors: float,
+    safe_costs: Floats, excess: Floats, bold: float,
+    plans: Floats, plan_weights: Floats, share: Floats, ahead: Floats, task_losses: Floats, task_costs: Floats,
+    task_limits: Floats, basis: Integers, pivots: Integers, matrix: Floats, vectors: Floats, vertex: Floats,
+    evidence: float,
 ) -> int:  # fmt: skip
     """`update_hard`, likewise."""
     follower = Follower(
-        proposal, rates, caps, totals, spent, found, met, lines, limits, thresholds, floor, log_horizon, fixed_rate,
-        optimism, lag, multipliers, Workspace(arms, rows, factor, places),
+        proposal, rates, caps, totals, spent, found, met, record, lines, limits, thresholds, floor, log_horizon,
+        fixed_rate, optimism, lag, multipliers, Workspace(arms, rows, factor, places),
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
+    task = Program(task_losses, task_costs, task_limits, basis, pivots, matrix, vectors)
+    leader = Leader(plans, plan_weights, share, ahead, task, vertex, evidence)
     state = HardState(
-        follower, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, excess, anchors
+        follower, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, excess, bold, leader
     )  # fmt: skip
     return update_hard(state, arm, propensity, loss, costs)
 
@@ -165,33 +201,38 @@ def new_hard(problem: Problem, preset: str, known: Costs, fixed_rate: float, saf
         safe_strategy=safe.strategy.copy(),
         safe_costs=safe.costs.copy(),
         excess=np.zeros(problem.n_constraints),
-        anchors=float(preset == "practical"),
+        bold=float(preset == "practical"),
+        leader=new_leader(problem.thresholds, safe.strategy, safe.costs, problem.delta, preset == "practical"),
     )
-    state.safe_weight[0] = mix_again(state)
+    begin(state)
     return state
 
 
 def believe_again(state: SoftState | HardState, rounds: int) -> None:
     """Set what follows from the bounds that were loaded, if the losses fit the number of rounds."""
-    met = state.learner.met
-    if met[0] != rounds or met[1] > rounds:
-        raise ValueError(f"state.met must be round = {rounds} and at most as many losses, got {met.tolist()}")
+    met, seen = state.learner.met, state.learner.record[SEEN].sum()
+    if met[0] != rounds or met[1] > rounds or met[2] > met[1]:
+        raise ValueError(f"state.met must be round = {rounds}, and at most as many losses, got {met.tolist()}")
+    if state.learner.optimism < 1.0 and seen != met[1]:
+        raise ValueError(f"state.record must hold {met[1]:g} losses, as state.met says, got {seen:g}")
     for arm in np.flatnonzero(state.known.counts):
         believe(state.learner, state.known, int(arm))
 
 
 def restore_hard(state: HardState) -> None:
-    """Refuse a strategy that is none, or not safe at the bounds that were loaded, or has not so much safe weight."""
-    strategy, weight, safe = state.strategy, state.safe_weight[0], state.safe_strategy
-    if abs(strategy.sum() - 1.0) > SUM_TOLERANCE:
-        raise ValueError(f"state.strategy must sum to 1, got a sum of {strategy.sum():.12g}")
-    share = safe_share(strategy, safe)
-    for i, threshold in enumerate(state.learner.thresholds):
-        cost = pessimistic_cost(i, strategy, state.known.upper, share, safe, state.safe_costs)
-        if cost > threshold + 1e-12:
-            raise ValueError(f"state.strategy must cost at most {threshold:g} at the upper bounds, got {cost:g}")
-    if weight > share + 1e-12:
-        raise ValueError(f"state.safe_weight must be at most {share:g} for this strategy, got {weight:g}")
+    """Set what is played; refuse plans that are none, or not safe at the bounds that were loaded, or not so safe."""
+    leader, safe = state.leader, state.safe_strategy
+    for plan, weight in zip(leader.plans, leader.plan_weights, strict=True):
+        if abs(plan.sum() - 1.0) > SUM_TOLERANCE:
+            raise ValueError(f"state.plans must sum to 1, got a sum of {plan.sum():.12g}")
+        share = safe_share(plan, safe)
+        for i, threshold in enumerate(state.learner.thresholds):
+            cost = pessimistic_cost(i, plan, state.known.upper, share, safe, state.safe_costs)
+            if cost > threshold + 1e-12:
+                raise ValueError(f"state.plans must cost at most {threshold:g} at the upper bounds, got {cost:g}")
+        if weight > share + 1e-12:
+            raise ValueError(f"state.plan_weights must be at most {share:g} for these plans, got {weight:g}")
+    play_again(state)
 
 
 def follower_of(problem: Problem, preset: str, fixed_rate: float) -> Follower:
