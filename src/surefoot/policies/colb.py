@@ -59,8 +59,8 @@ class COLB(MirrorDescent):
     """Constrained OMD with Log-Barrier: losses may be adversarial, violations vanish on average.
 
     Each round it plays the point that mirror descent with the log-barrier finds in an optimistic estimate of the safe
-    set. Regret is of order sqrt(K L*), L* the loss of the best safe strategy; total violation of order sqrt(K T): so the
-    theorems, which are about the preset "paper".
+    set. Regret is of order sqrt(K L*), L* the loss of the best safe strategy; total violation of order sqrt(K T). So
+    say the theorems, which are about the preset "paper".
 
     Parameters
     ----------
