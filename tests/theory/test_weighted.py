@@ -235,7 +235,7 @@ def parts(trace: Trace, fed: Floats) -> float:
 
 def test_step_5_learning_regret_is_the_sum_of_four_parts() -> None:
     world, rates = WORLDS[0], {"learning_rate": "practical", "benchmark_loss": 150.0}
-    options = {"preset": "paper", "estimator": "weighted", **rates}
+    options: dict[str, Any] = {"preset": "paper", "estimator": "weighted", **rates}
     run = sf.simulate(world, {"it": lambda problem, seed: SOLB(problem, seed, **options)}, 2, [HORIZON], workers=1)
     for row in run.table.to_pylist():
         trace = path(world, row["seed"])

@@ -50,7 +50,8 @@ def optimistic_loss(lost: Costs, arm: int) -> float:
     In these units a program is as well scaled for a tiny margin as for a wide one. An arm that was never played counts
     as observed half a time, and as lossless: no other looks better.
     """
-    return lost.means[0, arm] / np.sqrt(lost.scale) - 1.0 / np.sqrt(max(0.5, lost.counts[arm]))
+    loss: float = lost.means[0, arm] / np.sqrt(lost.scale) - 1.0 / np.sqrt(max(0.5, lost.counts[arm]))
+    return loss
 
 
 @compiled

@@ -83,7 +83,7 @@ class SOLB(MirrorDescent):
 
     The proposal is COLB's. What is played is a mixture of it with the safe strategy, with just the weight that keeps
     every cost under its threshold at the upper confidence bounds. Regret is safety complexity (how much worse the safe
-    strategy is) plus bandit complexity (the loss of the best safe strategy). So say the theorems, which are about the
+    strategy is) plus bandit complexity (the loss of the best safe strategy): so say the theorems, which are about the
     preset "paper". Every preset is safe.
 
     Parameters
