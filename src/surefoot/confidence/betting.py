@@ -44,7 +44,7 @@ class Betting(Mixture):
     at smaller N).
 
     *Cost.* A product per bet and side. When the bound moves, a logarithm per bet and node in use, once or twice. It
-    moves only when the wealth is 1.08 times enough: seldom, for 1 % of the width or less.
+    moves only when the wealth is 1.08 times enough: seldom, for 0.2 % of the width on average.
     ``2 bets + nodes`` numbers are remembered per arm and constraint, 0.8 kB.
 
     References

@@ -1,6 +1,6 @@
 """Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
 
-from surefoot.kernels.compile import compiled, compiled_apart
+from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.linear import Program, minimise
 
@@ -68,16 +68,30 @@ def safe_share(strategy: Floats, safe_strategy: Floats) -> float:
     return share
 
 
-@compiled
+@compiled_sum
 def pessimistic_cost(
     i: int, strategy: Floats, upper: Floats, share: float, safe_strategy: Floats, safe_costs: Floats
 ) -> float:
     """An upper bound on a cost of a strategy: that of its safe part is known, the rest is bounded arm by arm."""
-    cost, known = 0.0, share * float(safe_costs[i])
+    cost, rest = 0.0, 0.0
     for a in range(strategy.size):
+        unknown = strategy[a] - share * safe_strategy[a]
         cost += upper[i, a] * strategy[a]
-        known += upper[i, a] * max(0.0, strategy[a] - share * safe_strategy[a])
-    return min(1.0, min(cost, known))
+        rest += upper[i, a] * (unknown if unknown > 0.0 else 0.0)
+    return min(1.0, min(cost, share * float(safe_costs[i]) + rest))
+
+
+@compiled
+def weight_of(arm: int, upper: Floats, thresholds: Floats, excess: Floats) -> float:
+    """The weight of an arm that makes up for the excess; 0 if its own upper bounds are not all under the thresholds."""
+    for i in range(thresholds.size):
+        if upper[i, arm] > thresholds[i]:
+            return 0.0
+    weight = 0.0
+    for i in range(thresholds.size):
+        if excess[i] > 0.0:
+            weight = max(weight, excess[i] / (excess[i] + (thresholds[i] - upper[i, arm])))
+    return weight
 
 
 @compiled
@@ -112,13 +126,8 @@ def mix_anchored(
             weight = max(weight, excess[i] / (excess[i] + thresholds[i] - safe_costs[i]))
     price = weight * ((safe_total - own) / rounds + PATIENCE)
     for k in range(n_arms if anchors > 0.0 else 0):
-        other, certified = 0.0, True
-        for i in range(thresholds.size):
-            room = thresholds[i] - upper[i, k]
-            certified = certified and room >= 0.0
-            if excess[i] > 0.0:
-                other = max(other, excess[i] / (excess[i] + room))
-        if certified and other * ((totals[k] - own) / rounds + PATIENCE) < price:
+        other = weight_of(k, upper, thresholds, excess)
+        if other > 0.0 and other * ((totals[k] - own) / rounds + PATIENCE) < price:
             anchor, weight, price = k, other, other * ((totals[k] - own) / rounds + PATIENCE)
     if anchor < 0:
         mix(strategy, weight, safe_strategy, proposal)
