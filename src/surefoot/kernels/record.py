@@ -60,4 +60,4 @@ def optimistic(record: Floats, arm: int, evidence: float) -> float:
     if seen == 0.0:
         return -1.0
     radius = np.sqrt(2.0 * evidence * record[SQUARES, arm]) / seen + 0.5 * evidence / seen
-    return record[TOTAL, arm] / seen - min(1.0, radius)
+    return float(record[TOTAL, arm] / seen - min(1.0, radius))
