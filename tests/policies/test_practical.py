@@ -40,7 +40,7 @@ def play(policy: Any, n_rounds: int, seed: int, change: int | None = None) -> An
 def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
     problem, bold = problem_of(safe), preset == "practical"
     policy = sf.SOLB(problem, 5, preset=preset)
-    optimism, lag = {"practical": (0.5, 0.25), "guaranteed": (1.0, 0.0)}[preset]
+    optimism, lag = {"practical": (0.5, 0.3), "guaranteed": (1.0, 0.0)}[preset]
     totals, spent, found, losses, eta, since = np.zeros(4), 0.0, 0.0, 0.0, 1.0, 0
     diaries, ahead, squares, evidence = [Diary() for _ in range(4)], 0.0, 0.0, math.log(4 * 2 / 0.05)
     share, (plan, programmed), weights = 0.1 if bold else 1.0, policy._state.leader.plans.copy(), [policy.safe_weight]

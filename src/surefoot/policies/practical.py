@@ -44,7 +44,7 @@ SAVED = frozenset({"multipliers"})
 OPTIMISM = {"guaranteed": 1.0, "practical": 0.5}
 """How much of the distance between a mean and its lower bound each preset believes."""
 
-LAG = {"guaranteed": 0.0, "practical": 0.25}
+LAG = {"guaranteed": 0.0, "practical": 0.3}
 """How far the proposal of each preset may be behind (`kernels/follower.py`)."""
 
 
