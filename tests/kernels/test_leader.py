@@ -45,7 +45,7 @@ def test_absurd_estimates_do_not_overflow() -> None:
     for estimate in (1e300, -1e300, 1e300):
         compare(leader, 2, estimate)
     weigh(leader)
-    assert np.isfinite(leader.ahead).all()
+    assert np.isfinite(leader.lead).all()
     assert LEAST_SHARE <= leader.share[0] <= 1.0
 
 

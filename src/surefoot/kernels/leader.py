@@ -39,7 +39,7 @@ class Leader(NamedTuple):
     plans: Floats  # (2, K) the mixture of the follower, the solution of the program
     plan_weights: Floats  # (2,) of the safe strategy in each
     share: Floats  # (1,) of the follower in what is played
-    ahead: Floats  # (2,) estimated loss of the follower less that of the program, and the sum of its squares
+    lead: Floats  # (3,) by how much the follower's plan has lost more, in some rounds, and less, in others; squares
     task: Program  # over the arms, and the safe strategy as one arm more
     vertex: Floats  # (K + 1,) the solution of the program
     evidence: float  # ln(K m / delta): how optimistic it is
@@ -55,7 +55,7 @@ def new_leader(thresholds: Floats, safe_strategy: Floats, safe_costs: Floats, de
         plans=np.stack((safe_strategy, safe_strategy)),
         plan_weights=np.ones(2),
         share=np.full(1, LEAST_SHARE if leads else 1.0),
-        ahead=np.zeros(2),
+        lead=np.zeros(3),
         task=task,
         vertex=np.zeros(n_arms + 1),
         evidence=float(np.log(n_arms * max(1, m) / delta)),
@@ -67,14 +67,22 @@ def compare(leader: Leader, arm: int, estimate: float) -> None:
     """Count by how much the follower's plan loses more than the program's, given the loss estimate of the arm."""
     more = (leader.plans[FOLLOWER, arm] - leader.plans[PROGRAM, arm]) * estimate
     more = min(MOST, max(-MOST, more))
-    leader.ahead[0] += more
-    leader.ahead[1] += more * more
+    leader.lead[0] += max(0.0, more)
+    leader.lead[1] += max(0.0, -more)
+    leader.lead[2] += more * more
+
+
+@compiled
+def start_even(leader: Leader) -> None:
+    """Forget which plan has done better."""
+    for part in range(leader.lead.size):
+        leader.lead[part] = 0.0
 
 
 @compiled
 def weigh(leader: Leader) -> None:
     """Set the share of the follower."""
-    score = leader.ahead[0] / np.sqrt(1.0 + leader.ahead[1])
+    score = (leader.lead[0] - leader.lead[1]) / np.sqrt(1.0 + leader.lead[2])
     leader.share[0] = max(LEAST_SHARE, 1.0 / (1.0 + (1.0 / LEAST_SHARE - 1.0) * np.exp(2.0 * score)))
 
 

@@ -28,7 +28,7 @@ from surefoot.kernels.costs import PAPER, Costs, observe
 from surefoot.kernels.dual import EMPTY, SOLVED, Floats, Integers, Workspace
 from surefoot.kernels.episode import lives_by
 from surefoot.kernels.follower import KEPT, Follower, believe, due, follow, mean_loss, new_follower
-from surefoot.kernels.leader import FOLLOWER, Leader, blend, compare, new_leader, plan_ahead, weigh
+from surefoot.kernels.leader import FOLLOWER, Leader, blend, compare, new_leader, plan_ahead, start_even, weigh
 from surefoot.kernels.linear import Program
 from surefoot.kernels.record import SEEN
 from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
@@ -94,8 +94,7 @@ def update_hard(state: HardState, arm: int, propensity: float, loss: float, cost
         state.empty_rounds[0] += 1.0
     changed = learner.met[1] == 0.0
     if changed:
-        leader.ahead[0] = 0.0
-        leader.ahead[1] = 0.0
+        start_even(leader)
     plan = state.bold > 0.0 and (changed or state.known.kind == PAPER or due(int(learner.record[SEEN, arm])))
     if plan:
         plan_ahead(leader, state.known, learner.record, state.safe_strategy, state.safe_costs)
@@ -166,7 +165,7 @@ def learn_hard(
     counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
     memory: Floats, empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats,
     safe_costs: Floats, excess: Floats, bold: float,
-    plans: Floats, plan_weights: Floats, share: Floats, ahead: Floats, task_losses: Floats, task_costs: Floats,
+    plans: Floats, plan_weights: Floats, share: Floats, lead: Floats, task_losses: Floats, task_costs: Floats,
     task_limits: Floats, basis: Integers, pivots: Integers, matrix: Floats, vectors: Floats, vertex: Floats,
     evidence: float,
 ) -> int:  # fmt: skip
@@ -177,7 +176,7 @@ def learn_hard(
     )  # fmt: skip
     known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
     task = Program(task_losses, task_costs, task_limits, basis, pivots, matrix, vectors)
-    leader = Leader(plans, plan_weights, share, ahead, task, vertex, evidence)
+    leader = Leader(plans, plan_weights, share, lead, task, vertex, evidence)
     state = HardState(
         follower, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, excess, bold, leader
     )  # fmt: skip
@@ -227,7 +226,7 @@ def restore_hard(state: HardState) -> None:
             raise ValueError(f"state.plans must sum to 1, got a sum of {plan.sum():.12g}")
         share = safe_share(plan, safe)
         for i, threshold in enumerate(state.learner.thresholds):
-            cost = pessimistic_cost(i, plan, state.known.upper, share, safe, state.safe_costs)
+            cost = pessimistic_cost(i, plan, np.minimum(1.0, state.known.upper), share, safe, state.safe_costs)
             if cost > threshold + 1e-12:
                 raise ValueError(f"state.plans must cost at most {threshold:g} at the upper bounds, got {cost:g}")
         if weight > share + 1e-12:
