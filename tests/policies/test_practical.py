@@ -239,6 +239,31 @@ def test_weighted_estimates_are_for_mirror_descent() -> None:
         sf.SOLB(problem_of("an arm"), preset="practical", estimator="weighted")
 
 
+@pytest.mark.parametrize(("n_arms", "m"), [(2, 0), (2, 1), (6, 5), (10, 12)])
+def test_solvers_find_something_in_every_round(n_arms: int, m: int) -> None:
+    """Also where constraints come twice, and thresholds are 1 and almost 0; the control asks for what there is not."""
+    rng = np.random.default_rng([n_arms, m])
+    costs = rng.uniform(0.1, 0.9, (m, n_arms))
+    costs[:, -1] = 0.1
+    thresholds = np.full(m, 0.4)
+    if m > 4:
+        costs[1], costs[2, -1], thresholds[2], thresholds[3] = costs[0], 0.0, 0.03, 1.0
+    safe = sf.SafeStrategy(np.eye(n_arms)[-1], costs[:, -1])
+    scenario = sf.Scenario(
+        "many-v1", sf.Problem(n_arms, thresholds, 5000, 0.05, safe), sf.losses.Bernoulli(rng.uniform(0, 1, n_arms)),
+        sf.costs.Bernoulli(costs),
+    )  # fmt: skip
+    run = sf.simulate(scenario, {"it": lambda p, s: sf.SOLB(p, s)}, range(10), [5000], workers=1)
+    rows = run.table.to_pylist()
+    assert [row["empty_rounds"] for row in rows] == [0] * 10
+    if m:
+        policy = sf.SOLB(scenario.problem, 1)
+        policy._state.leader.task.limits[:] = -1.0
+        policy.tell(policy.ask(), 0.5, [0.0] * m)
+        assert policy.empty_rounds == 1
+        assert policy._state.leader.plan_weights[1] == 1.0
+
+
 def test_absurd_propensities_leave_a_strategy() -> None:
     policy = sf.SOLB(problem_of("an arm"), 5, preset="practical")
     for arm in (0, 1, 0, 3):

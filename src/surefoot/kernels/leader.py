@@ -96,7 +96,7 @@ def blend(leader: Leader, strategy: Floats) -> float:
 
 
 @compiled
-def plan_ahead(leader: Leader, known: Costs, record: Floats, safe_strategy: Floats, safe_costs: Floats) -> None:
+def plan_ahead(leader: Leader, known: Costs, record: Floats, safe_strategy: Floats, safe_costs: Floats) -> int:
     """The plan of the program: the least optimistic loss among strategies that are safe at the upper bounds.
 
     The less an arm's costs are known, the less of it can be played, so its loss is bounded the more optimistically.
@@ -106,6 +106,7 @@ def plan_ahead(leader: Leader, known: Costs, record: Floats, safe_strategy: Floa
         for i in range(known.upper.shape[0]):
             unknown = max(unknown, min(1.0, known.upper[i, a]) - known.means[i, a])
         leader.task.losses[a] = optimistic(record, a, leader.evidence) - OF_COSTS * unknown
-    leader.plan_weights[PROGRAM] = lose_least(
-        leader.task, leader.vertex, known.upper, safe_strategy, safe_costs, leader.plans[PROGRAM]
-    )
+    plan = leader.plans[PROGRAM]
+    status = lose_least(leader.task, leader.vertex, known.upper, safe_strategy, safe_costs, plan)
+    leader.plan_weights[PROGRAM] = leader.vertex[plan.size]
+    return status

@@ -32,12 +32,14 @@ def mix(strategy: Floats, weight: float, safe_strategy: Floats, proposal: Floats
 @compiled_apart
 def lose_least(
     task: Program, vertex: Floats, upper: Floats, safe_strategy: Floats, safe_costs: Floats, strategy: Floats
-) -> float:
+) -> int:
     """Set the strategy that loses least among those that are safe at the upper cost bounds.
 
     The program is one over the arms, whose losses are given, and the safe strategy as one arm more, whose costs are.
 
-    Returns the weight of the safe strategy.
+    The weight of the safe strategy is the last entry of `vertex`: 1 if the program could not be solved.
+
+    Returns the status of the solution.
     """
     n_arms = strategy.size
     task.losses[n_arms] = 0.0
@@ -46,7 +48,7 @@ def lose_least(
         for i in range(task.limits.size):
             task.costs[i, a] = min(1.0, upper[i, a])
     status = minimise(task, vertex)
-    spare = 1.0  # of the safe strategy, should the program not be solved, or only to rounding
+    spare = 1.0  # of the safe strategy, as a solution may be one only to rounding
     if status == SOLVED:
         spare = weight_needed(vertex, task.costs, task.limits, safe_costs)
     for a in range(n_arms):
@@ -55,7 +57,7 @@ def lose_least(
     vertex[n_arms] = weight
     for a in range(n_arms):
         strategy[a] = vertex[a] + weight * safe_strategy[a]
-    return float(weight)
+    return status
 
 
 @compiled

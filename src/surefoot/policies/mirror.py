@@ -145,5 +145,8 @@ class MirrorDescent(EstimatesCosts):
 
     @property
     def empty_rounds(self) -> int:
-        """After how many rounds the truncated safe set was empty: 0 whenever the confidence bounds hold."""
+        """After how many rounds nothing was found: the truncated safe set empty, or a linear program not solved.
+
+        It is 0 whenever the confidence bounds hold.
+        """
         return int(self._state.empty_rounds[0])

@@ -60,9 +60,8 @@ def choose(state: State) -> None:
     task = state.task
     for a in range(state.strategy.size):
         task.losses[a] = optimistic_loss(state.lost, a)
-    state.safe_weight[0] = lose_least(
-        task, state.vertex, state.known.upper, state.safe_strategy, state.safe_costs, state.strategy
-    )
+    lose_least(task, state.vertex, state.known.upper, state.safe_strategy, state.safe_costs, state.strategy)
+    state.safe_weight[0] = state.vertex[state.strategy.size]
 
 
 lives_by(State, update)

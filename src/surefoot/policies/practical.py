@@ -63,7 +63,7 @@ class HardState(NamedTuple):
 
     learner: Follower
     known: Costs
-    empty_rounds: Floats  # (1,)
+    empty_rounds: Floats  # (1,) also those in which the program was not solved
     strategy: Floats  # (K,) x_t
     safe_weight: Floats  # (1,) of the safe strategy
     safe_strategy: Floats  # (K,) x^diamond
@@ -96,8 +96,8 @@ def update_hard(state: HardState, arm: int, propensity: float, loss: float, cost
     if changed:
         start_even(leader)
     plan = state.bold > 0.0 and (changed or state.known.kind == PAPER or due(int(learner.record[SEEN, arm])))
-    if plan:
-        plan_ahead(leader, state.known, learner.record, state.safe_strategy, state.safe_costs)
+    if plan and plan_ahead(leader, state.known, learner.record, state.safe_strategy, state.safe_costs) != SOLVED:
+        state.empty_rounds[0] += 1.0
     if status != KEPT:
         be_safe(state)
     if plan or status != KEPT:
