@@ -121,6 +121,7 @@ def test_lists_name_everything() -> None:
     assert all(id in told for id in sf.scenarios.SCENARIOS)
     _, told, _ = call("policies")
     assert all(name in told for name in REGISTRY)
+    assert told.count("'practical'") >= 2  # the presets of solb and colb that are meant if none is named
 
 
 def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:

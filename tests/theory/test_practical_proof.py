@@ -1,4 +1,4 @@
-"""What docs/theory/practical.md says of preset "guaranteed", on recorded paths; each step with a control that fails."""
+"""What docs/theory/practical.md says of its two presets, on recorded paths; each step with a control that fails."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.confidence import Betting
 from surefoot.kernels.costs import observe
-from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
-from surefoot.policies.practical import TINY
+from surefoot.kernels.leader import LEAST_SHARE, compare, new_leader, weigh
+from surefoot.kernels.linear import program
+from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
+from surefoot.policies.practical import TINY, play_again
 from surefoot.problem import Floats
 from surefoot.simulation.world import World, policy_seed
 
@@ -180,6 +182,39 @@ def test_step_1_the_known_part_may_be_no_larger_than_it_is() -> None:
     assert worst[2.0] < -0.1
 
 
+def test_step_1_the_mean_of_two_plans_of_whatever_rounds_is_safe() -> None:
+    rng = np.random.default_rng(4)
+    most = {"bounds that hold": -1.0, "bounds that do not": -1.0}
+    moved = 0
+    for _ in range(3000):
+        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        safe, costs = rng.dirichlet(np.full(K, 0.3)), rng.random((m, K))
+        theta = costs @ safe
+        thresholds = theta + (1 - theta) * rng.uniform(0.01, 0.9, m)
+        task = program(K + 1, m)
+        task.limits[:], task.costs[:, K] = thresholds, theta
+        for what, over, under in (("bounds that hold", 1.0, 0.0), ("bounds that do not", 0.0, 0.1)):
+            plans = np.zeros((2, K))
+            for plan in plans:  # bounds of two rounds, neither pair above the other
+                upper = (1 - under) * costs + over * (1 - costs) * rng.random((m, K))
+                if plan is plans[0]:
+                    proposal = rng.dirichlet(np.full(K, 0.3))
+                    mix_anchored(
+                        plan, proposal, rng.normal(size=K), 1.0, upper, thresholds, safe, theta, np.zeros(m), 1.0
+                    )
+                else:
+                    task.losses[:K] = rng.normal(size=K)
+                    weight = lose_least(task, np.zeros(K + 1), upper, safe, theta, plan)
+                    moved += bool(weight < 0.5)
+            share = rng.random()
+            strategy = share * plans[0] + (1 - share) * plans[1]
+            assert abs(strategy.sum() - 1) < 1e-12
+            most[what] = max(most[what], float((costs @ strategy - thresholds).max()))
+    assert moved > 1000
+    assert most["bounds that hold"] <= 1e-12
+    assert most["bounds that do not"] > 0.01
+
+
 # Section 3: the leader on shrinking sets
 
 
@@ -340,3 +375,87 @@ def test_step_9_the_comparator_and_what_replaces_the_horizon(known_end: bool) ->
         assert n * float(np.abs(u - it.best).sum()) <= 2 * K
         assert -np.log(K * u).sum() <= K * math.log((n + K) / K if not known_end else ROUNDS / K) + 1e-9
     assert (it.costs @ comparator(it, it.best, ROUNDS) > it.problem.thresholds).any()  # the slack is needed
+
+
+# Section 9: two plans
+
+
+def lost(ds: Floats, tuned: bool = True) -> tuple[float, float, float, float]:
+    """What the mean of two plans loses against each, D_n and V_n, if d is as told; or with a rate that stays 2."""
+    leader = new_leader(np.array([0.5]), np.eye(2)[0], np.array([0.2]), 0.05, True)
+    leader.plans[:] = np.eye(2)
+    to_follower, to_program = 0.0, 0.0
+    for d in ds:
+        share = float(leader.share[0])
+        to_follower, to_program = to_follower - (1 - share) * d, to_program + share * d
+        compare(leader, 0, float(d))
+        if tuned:
+            weigh(leader)
+        else:
+            leader.share[0] = max(0.1, 1 / (1 + 9 * math.exp(min(50, 2 * leader.ahead[0]))))
+    return to_follower, to_program, float(leader.ahead[0]), float(leader.ahead[1])
+
+
+def test_step_11_the_mean_of_two_plans_against_each() -> None:
+    rng = np.random.default_rng(6)
+    paths = [
+        scale * rng.standard_t(tail, n) + drift
+        for scale in (0.01, 1.0, 30.0) for drift in (-0.5, 0.0, 0.5) for tail in (1, 3) for n in (1, 30, 1000)
+    ]  # fmt: skip
+    paths += [np.tile([-size, size], 500) for size in (0.1, 1.0, 10.0)] + [np.array([3.6]), np.array([-3.6])]
+    paths += [sign * 2.0 ** np.arange(60) for sign in (-1.0, 1.0)]
+    close = 0.0
+    for ds in paths:
+        to_follower, to_program, ahead, squares = lost(ds)
+        root = math.sqrt(1 + squares)
+        assert to_follower <= 2.35 * root
+        assert to_program <= max(0.0, ahead) / 10 + 1.2 * root
+        close = max(close, to_follower / root)
+    assert close > 0.85  # not with a third of the constant
+    swaying = np.tile([-1.0, 1.0], 500)
+    assert lost(swaying, tuned=False)[0] > 2.35 * math.sqrt(1 + len(swaying))  # the rate has to fall
+
+
+def test_step_11_the_constant_of_the_errors() -> None:
+    r = np.geomspace(1e-4, 1e4, 1_000_001)
+    ratio = np.minimum(r**2 / 4, 0.9 * r) / (r**2 / (np.sqrt(1 + r**2) + 1))
+    assert 1.18 < ratio.max() < 1.19
+    assert r[ratio.argmax()] == pytest.approx(3.6, rel=1e-3)
+
+
+def against_the_follower(stubborn: bool) -> tuple[float, float]:
+    """What "practical" loses against the follower's plans, as estimated, and its bound by Step 11 for old shares.
+
+    Whatever the program would play most loses 1, all else 0.3. A stubborn program keeps its share all the same.
+    """
+    problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
+    policy, rng, true_costs = sf.SOLB(problem, 3), np.random.default_rng(5), [0.2, 0.4, 0.45]
+    leader, met = policy._state.leader, policy._state.learner.met
+    lost_to_it, errors, ends, since, at = 0.0, 0.0, 0.0, 0.0, 0.0
+    for _ in range(4000):
+        (_, squares), share, plans = leader.ahead.copy(), float(leader.share[0]), leader.plans.copy()
+        decision, mean = policy.ask(), met[2] / max(1.0, met[1])
+        loss = 1.0 if decision.arm == plans[1].argmax() else 0.3
+        d = float((plans[0] - plans[1])[decision.arm]) * (loss - mean) / decision.propensity
+        policy.tell(decision, loss, [float(rng.random() < true_costs[decision.arm])])
+        lost_to_it, since, squares = lost_to_it - (1 - share) * d, since + d, squares + d * d
+        restarted = bool(met[1] == 0)
+        if restarted or share != leader.share[0] or (plans != leader.plans).any():  # weighed
+            errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
+            since, at = 0.0, 0.0 if restarted else squares
+        if restarted:
+            ends += math.log(10) / 2 * math.sqrt(1 + squares)
+        else:
+            assert leader.ahead[1] == pytest.approx(squares)
+        if stubborn:
+            leader.share[0] = LEAST_SHARE
+            play_again(policy._state)
+    errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
+    return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(leader.ahead[1]))
+
+
+def test_step_11_on_a_path_that_punishes_the_program() -> None:
+    lost_to_it, bound = against_the_follower(stubborn=False)
+    assert 0 < lost_to_it <= bound
+    lost_to_it, bound = against_the_follower(stubborn=True)
+    assert lost_to_it > bound

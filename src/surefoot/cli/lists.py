@@ -10,6 +10,7 @@ from rich.table import Table
 
 from surefoot.environments.scenarios import SCENARIOS, about, parameters
 from surefoot.policies import REGISTRY
+from surefoot.policies.mirror import chosen_preset
 from surefoot.simulation.study import policy_options
 
 KINDS = {"hard": "kept in every round", "soft": "kept on average", "none": "not looked at"}
@@ -26,11 +27,16 @@ def print_scenarios() -> None:
 def print_policies() -> None:
     """Every policy."""
     listed = Table(
-        "policy", "guardrails", "what it is", "options", title="Policies", title_justify="left", show_lines=True
-    )
+        "policy", "guardrails", "what it is", "options",
+        title="Policies", title_justify="left", show_lines=True,
+        caption="none: left to the policy, or to its preset", caption_justify="left",
+    )  # fmt: skip
     for name, cls in REGISTRY.items():
         words = (cls.__doc__ or "").strip().splitlines()[0]
-        listed.add_row(name, KINDS[cls.kind], words, settings(policy_options(cls)))
+        options = policy_options(cls)
+        if "preset" in options:
+            options["preset"] = chosen_preset(options["preset"])
+        listed.add_row(name, KINDS[cls.kind], words, settings(options))
     Console().print(listed)
 
 

@@ -1,18 +1,23 @@
 """The presets "practical" and "guaranteed" of COLB and SOLB: the same guarantee of safety, a fraction of the regret.
 
 Safety needs upper confidence bounds that hold, and nothing else: any proposal will do, at any rate, mixed with any
-strategy that is certified safe. So the rest is made to lose little:
+strategy that is certified safe, and so will the mean of two such mixtures (docs/theory/practical.md). So the rest is
+made to lose little. In both presets
 
 * the proposal follows the regularised leader at a rate that tunes itself (`kernels/follower.py`);
-* costs are bounded by bets, for all time, with all of delta on the upper bounds that safety rests on;
+* costs are bounded by bets, for all time, in SOLB with all of delta on the upper bounds that safety rests on;
 * the safe strategy's own costs are known, and count as such wherever it is part of what is played;
-* what is mixed in is the safe strategy or, in "practical", any arm that is certified safe by now, whichever costs less;
-* the proposal's safe set is built from the means less `optimism` times their distance from the lower bounds: 1/2 in
-  "practical", which is better on average; 1 in "guaranteed", which keeps the benchmark in the set and, with steps that
-  are never too long, a bound on the mean regret (docs/theory/practical.md);
-* in "practical" the proposal may lag a little behind the losses: upper bounds only fall, so an old mixture stays safe;
-* in "practical" losses that are found to have changed are forgotten (`kernels/record.py`), and a linear program leads
-  the play as long as it does no worse (`kernels/leader.py`).
+* the proposal's safe set is built from the means less `OPTIMISM` times their distance from the lower bounds.
+
+"guaranteed" has an optimism of 1, which keeps the benchmark in the set, mixes with the safe strategy alone, and takes
+no step that is too long; all this gives it a bound on the mean regret. "practical" is better on average, and has none:
+
+* its optimism is 1/2;
+* losses that are found to have changed are forgotten (`kernels/record.py`);
+* the proposal may lag a little behind the losses: upper bounds only fall, so an old mixture stays safe;
+* SOLB mixes in the safe strategy or any arm that is certified safe by now, whichever costs less;
+* what SOLB plays is the mean of that mixture and of the plan of a linear program, which leads as long as it loses no
+  more (`kernels/leader.py`).
 
 Without a horizon 1 / T is replaced by a tiny floor, K / T by K / (K + t) and ln T by ln(K + t).
 """

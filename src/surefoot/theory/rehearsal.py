@@ -31,8 +31,8 @@ class Means(NamedTuple):
 class Rehearsal(NamedTuple):
     """What came of it, over the seeds.
 
-    `loose_after` counts up to the last round with a safe weight of 0.1 or more, not the first below: by chance a
-    single early round may lie below. `break_even` counts up to the last round behind the safe strategy, in expected
+    `loose_after` is when guardrails are loose (`rounds_until_loose`), `safe_rounds` the sum of the safe weights until
+    then. `break_even` counts up to the last round behind the safe strategy, in expected
     losses. Either is None unless every run got there by 9/10 of its rounds.
     """
 
@@ -131,12 +131,27 @@ def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, 
         model.fill(costs, first, rng)  # a whole block, needed or not: a longer run starts like a shorter one
         n = here.stop - first
         policy.live(losses[:n], costs[:n], strategies[here], weights[here])
-    loose = after_last(weights >= LOOSE)
+    loose = rounds_until_loose(weights)
     return (
         loose,
         float(weights[:loose].sum()),
         after_last(np.cumsum(strategies @ world.losses - world.losses[-1]) > 0.0),
     )
+
+
+def rounds_until_loose(weights: Floats) -> int:
+    """After how many rounds the safe weight is below 0.1 on average, from then on and however far one counts.
+
+    Neither the first round below tells, which may be there early and by chance, nor the last one that is not: the
+    program of preset "practical" comes back to the safe strategy now and then, for a short while.
+
+    Examples
+    --------
+    >>> rounds_until_loose(np.array([0.9, 0.05, 0.3, 0.04, 0.0, 0.12, 0.0, 0.0]))
+    3
+    """
+    totals = np.concatenate(([0.0], np.cumsum(weights - LOOSE)))
+    return int(weights.size - totals[::-1].argmax())
 
 
 def after_last(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
