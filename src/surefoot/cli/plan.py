@@ -93,7 +93,8 @@ def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> li
 
 
 def told(interval: Interval | None, unit: float, otherwise: str = "") -> str:
-    """A mean and its interval; what is told of cannot be negative."""
+    """A mean and its interval; what is told of cannot be negative, and a thousandth of the upper end is nothing."""
     if interval is None:
         return otherwise
-    return f"{brief(unit * interval.value)} ({brief(unit * max(0.0, interval.low))} to {brief(unit * interval.high)})"
+    low = interval.low if interval.low > 0.001 * interval.high else 0.0
+    return f"{brief(unit * interval.value)} ({brief(unit * low)} to {brief(unit * interval.high)})"
