@@ -18,7 +18,7 @@ LEGEND = (
     "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being "
     "as much worse than that as the best is better; this figure tells the order of magnitude only."
 )
-SOONER = "; practical is often much sooner, as arms that are certified safe can take over"
+SOONER = "; practical is mostly much sooner, as a program that plays few arms leads it"
 
 
 def print_plan(
