@@ -15,8 +15,8 @@ from surefoot.theory.plan import Forecast
 
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
-    "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being "
-    "as much worse than that as the best is better; this figure tells the order of magnitude only."
+    "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other "
+    "arms being as much worse than that as the best is better; this figure tells the order of magnitude only."
 )
 SOONER = "; practical is mostly much sooner, as a program that plays few arms leads it"
 
