@@ -15,10 +15,10 @@ from surefoot.theory.plan import Forecast
 
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
-    "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other arms being "
-    "as much worse than that as the best is better; this figure tells the order of magnitude only."
+    "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other "
+    "arms being as much worse than that as the best is better; this figure tells the order of magnitude only."
 )
-SOONER = "; practical is often much sooner, as arms that are certified safe can take over"
+SOONER = "; practical is mostly much sooner, as a program that plays few arms leads it"
 
 
 def print_plan(
@@ -93,7 +93,8 @@ def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> li
 
 
 def told(interval: Interval | None, unit: float, otherwise: str = "") -> str:
-    """A mean and its interval; what is told of cannot be negative."""
+    """A mean and its interval; what is told of cannot be negative, and a thousandth of the upper end is nothing."""
     if interval is None:
         return otherwise
-    return f"{brief(unit * interval.value)} ({brief(unit * max(0.0, interval.low))} to {brief(unit * interval.high)})"
+    low = interval.low if interval.low > 0.001 * interval.high else 0.0
+    return f"{brief(unit * interval.value)} ({brief(unit * low)} to {brief(unit * interval.high)})"

@@ -6,7 +6,8 @@ stay, the two differ by more than
     sqrt(2 v e (1/n + 1/n')) + e (1/n + 1/n') / 3,   e = ln(40 K T),
 
 v the variance of a coin with the mean of all, with a probability of about 2 exp(-e) (Bernstein). It is tried after
-every eighth loss of an arm, so a false alarm in T rounds has a probability of about 1 %.
+every eighth loss of an arm, so a false alarm in T rounds has a probability of about 1 / (160 K) or less. Without a
+horizon K + t takes the place of T, and the probability grows with the logarithm of t.
 """
 
 import numpy as np

@@ -82,9 +82,10 @@ class SOLB(MirrorDescent):
     """Safe OMD with Log-Barrier: losses may be adversarial, and every round is safe with probability 1 - delta.
 
     The proposal is COLB's. What is played is a mixture of it with the safe strategy, with just the weight that keeps
-    every cost under its threshold at the upper confidence bounds. Regret is safety complexity (how much worse the safe
-    strategy is) plus bandit complexity (the loss of the best safe strategy): so say the theorems, which are about the
-    preset "paper". Every preset is safe.
+    every cost under its threshold at the upper confidence bounds; in the preset "practical" the mean of such a mixture
+    and of the plan of a linear program, as safe. Regret is safety complexity (how much worse the safe strategy is) plus
+    bandit complexity (the loss of the best safe strategy): so say the theorems, which are about the preset "paper".
+    Every preset is safe.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ class SOLB(MirrorDescent):
     ... )
     >>> policy = sf.SOLB(problem, seed=7)
     >>> policy.safe_weight, policy.strategy
-    (0.5, array([0.125, 0.125, 0.125, 0.625]))
+    (0.6125, array([0.35  , 0.0125, 0.0125, 0.625 ]))
     >>> decision = policy.ask()
     >>> policy.tell(decision, loss=0.4, costs=[0.0])
     >>> restored = sf.SOLB.from_dict(policy.to_dict())

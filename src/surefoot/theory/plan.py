@@ -47,7 +47,8 @@ class Forecast:
         above a threshold. Else the best strategy is an arm that stays below every threshold by this much.
     optimism
         Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe may take
-        the place of the safe strategy. With no slack the forecast is then about the latest to expect.
+        the place of the safe strategy, and a linear program leads. With no slack it is mostly loose much sooner than
+        forecast, but may be later where the safe strategy is nearly as good as others to mix with.
 
     Examples
     --------

@@ -47,14 +47,15 @@ def world_of(forecast: Forecast) -> Means:
     """A world to which a forecast applies.
 
     With no slack the best strategy is the even mixture of its arms: each but the last of these is above one threshold
-    and below the others, the last below all. All other arms lose as much more than the safe arm as that loses more
-    than the best strategy, and their costs are spread around the threshold.
+    and below the others, the last below all. The wider the margin, the less these arms differ in loss: else the safe
+    arm would be a better one to mix with than the last, and part of the best strategy. All other arms lose as much more
+    than the safe arm as that loses more than the best strategy, and their costs are spread around the threshold.
 
     Examples
     --------
     >>> world = world_of(Forecast(n_arms=4, n_constraints=1, margin=0.3))
     >>> world.losses.round(3), world.costs.round(3)
-    (array([0.2, 0.4, 0.7, 0.5]), array([[0.7, 0.3, 0.5, 0.2]]))
+    (array([0.233, 0.367, 0.7  , 0.5  ]), array([[0.7, 0.3, 0.5, 0.2]]))
     """
     n_arms, support, alpha, gap = forecast.n_arms, forecast.support, forecast.threshold, forecast.gap
     above, reach, safe_loss = support - 1, 0.4 * min(1.0 - alpha, alpha), min(1.0, max(0.5, 1.5 * gap))
@@ -62,7 +63,7 @@ def world_of(forecast: Forecast) -> Means:
     costs = np.full((forecast.n_constraints, n_arms), alpha)
     best = safe_loss - gap
     if above:
-        tilt = min(0.5 * gap, above * best)
+        tilt = min(0.5 * gap * min(1.0, reach / (above * forecast.margin)), above * best)
         losses[:above], losses[above] = best - tilt / above, best + tilt
         costs[:, :support] = alpha - reach / above
         for i in range(forecast.n_constraints):
