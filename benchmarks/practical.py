@@ -156,7 +156,6 @@ GRID = [
     Line("T = 1e6, switching-v1", BuiltIn("switching-v1", 1_000_000)),
     Line("T = 1e6, drifting-v1", BuiltIn("drifting-v1", 1_000_000)),
     Line("adaptive-v1", BuiltIn("adaptive-v1"), *SIXTH, FEW),
-    Line("fresh adaptive", Fresh("adaptive"), *SIXTH, FEW),
 ]
 BARS = {**dict.fromkeys(("stochastic-v1", "switching-v1", "drifting-v1"), SIXTH), "small-loss-v1": (1 / 50, 0.8)}
 KINDS = ("stochastic", "switching", "drift", "Beta costs", "small loss")
