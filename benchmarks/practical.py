@@ -84,8 +84,6 @@ class Fresh(NamedTuple):
             losses = sf.losses.Switching(rows, [horizon // 3, 2 * horizon // 3])
         elif kind == "drift":
             losses = sf.losses.Drifting(rows[0], rows[1])
-        elif kind == "adaptive":
-            losses = sf.losses.RaiseMostPlayed(means, 0.4)
         problem = sf.Problem(n_arms, [0.5] * m, horizon, 0.05, sf.SafeStrategy(strategy, costs @ strategy))
         drawn = sf.costs.Beta(costs, 30.0) if kind == "Beta costs" else sf.costs.Bernoulli(costs)
         return sf.Scenario("fresh-v1", problem, losses, drawn)
@@ -132,29 +130,29 @@ GRID = [
     Line("fresh small loss", Fresh("small loss"), 1 / 50, 0.8),
     Line("Beta costs", BuiltIn("Beta costs"), 1 / 15, 0.8),
     *(
-        Line(f"K = 8, m = {m}, {kind}", Fresh(kind, 8, m), *QUARTER)
+        Line(f"K=8, m={m}, {kind}", Fresh(kind, 8, m), *QUARTER)
         for m, kind in product((2, 3), ("stochastic", "switching", "drift"))
     ),
-    Line("K = 50", Fresh("stochastic", 50), *SHORT),
-    Line("K = 50, switching", Fresh("switching", 50), *SHORT),
-    Line("K = 50, drift", Fresh("drift", 50), *SHORT),
-    Line("T = 1e4, stochastic", Fresh("stochastic", horizon=10_000), *SHORT),
-    Line("T = 1e4, switching", Fresh("switching", horizon=10_000), *SHORT),
-    Line("T = 1e4, drift", Fresh("drift", horizon=10_000), *SHORT),
-    Line("T = 1e4, stochastic-v1", BuiltIn("stochastic-v1", 10_000), *SHORT),
-    Line("T = 1e4, switching-v1", BuiltIn("switching-v1", 10_000), *SHORT),
-    Line("K = 3", Fresh("stochastic", 3)),
-    Line("K = 10", Fresh("stochastic", 10)),
-    Line("K = 20", Fresh("stochastic", 20)),
-    Line("K = 10, m = 5", Fresh("stochastic", 10, 5)),
+    Line("K=50", Fresh("stochastic", 50), *SHORT),
+    Line("K=50, switching", Fresh("switching", 50), *SHORT),
+    Line("K=50, drift", Fresh("drift", 50), *SHORT),
+    Line("T=1e4, stochastic", Fresh("stochastic", horizon=10_000), *SHORT),
+    Line("T=1e4, switching", Fresh("switching", horizon=10_000), *SHORT),
+    Line("T=1e4, drift", Fresh("drift", horizon=10_000), *SHORT),
+    Line("T=1e4, stochastic-v1", BuiltIn("stochastic-v1", 10_000), *SHORT),
+    Line("T=1e4, switching-v1", BuiltIn("switching-v1", 10_000), *SHORT),
+    Line("K=3", Fresh("stochastic", 3)),
+    Line("K=10", Fresh("stochastic", 10)),
+    Line("K=20", Fresh("stochastic", 20)),
+    Line("K=10, m=5", Fresh("stochastic", 10, 5)),
     Line("margin 0.15", Fresh("stochastic", margin=0.15)),
     Line("margin 0.05", Fresh("stochastic", margin=0.05)),
     Line("margin 0.05, switching", Fresh("switching", margin=0.05)),
-    Line("mixture, m = 2, margin 0.15", Fresh("stochastic", 5, 2, 0.15, safe="mixture")),
-    Line("mixture, m = 2, drift", Fresh("drift", 5, 2, safe="mixture")),
-    Line("T = 1e6, stochastic-v1", BuiltIn("stochastic-v1", 1_000_000)),
-    Line("T = 1e6, switching-v1", BuiltIn("switching-v1", 1_000_000)),
-    Line("T = 1e6, drifting-v1", BuiltIn("drifting-v1", 1_000_000)),
+    Line("mixture, m=2, margin 0.15", Fresh("stochastic", 5, 2, 0.15, safe="mixture")),
+    Line("mixture, m=2, drift", Fresh("drift", 5, 2, safe="mixture")),
+    Line("T=1e6, stochastic-v1", BuiltIn("stochastic-v1", 1_000_000)),
+    Line("T=1e6, switching-v1", BuiltIn("switching-v1", 1_000_000)),
+    Line("T=1e6, drifting-v1", BuiltIn("drifting-v1", 1_000_000)),
     Line("adaptive-v1", BuiltIn("adaptive-v1"), *SIXTH, FEW),
 ]
 BARS = {**dict.fromkeys(("stochastic-v1", "switching-v1", "drifting-v1"), SIXTH), "small-loss-v1": (1 / 50, 0.8)}
