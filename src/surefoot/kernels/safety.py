@@ -51,9 +51,9 @@ def lose_least(
     spare = 1.0  # of the safe strategy, as a solution may be one only to rounding
     if status == SOLVED:
         spare = weight_needed(vertex, task.costs, task.limits, safe_costs)
-    for a in range(n_arms):
-        vertex[a] *= 1.0 - spare
-    weight = spare + (1.0 - spare) * vertex[n_arms]
+    for a in range(n_arms + 1):
+        vertex[a] = (1.0 - spare) * vertex[a] if spare < 1.0 else 0.0  # not solved, there may be no numbers in it
+    weight = spare + vertex[n_arms]
     vertex[n_arms] = weight
     for a in range(n_arms):
         strategy[a] = vertex[a] + weight * safe_strategy[a]
