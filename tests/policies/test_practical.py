@@ -63,7 +63,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
         if changed:
             totals, spent, losses, since, ahead, squares, eta = np.zeros(4), 0.0, 0.0, 0, 0.0, 0.0, 1.0
             diaries, changes = [Diary() for _ in range(4)], changes + 1
-        keeps = not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
+        keeps = found > 0 and not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
         seen = len(diaries[arm].before) + len(diaries[arm].late)
         plans_anew = bold and (changed or looks(seen))
         leader_state = policy._state.leader

@@ -147,7 +147,7 @@ def forget(follower: Follower) -> None:
 def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
     """Whether the proposal may stay; then totals are counted from the smallest, or from below it."""
     moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.found[0])
-    if not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
+    if follower.found[0] == 0.0 or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
         return False
     below = follower.totals[arm]
     if below < 0.0:

@@ -14,7 +14,7 @@ from surefoot.kernels.dual import EMPTY, SOLVED, UNDECIDED, Floats, Integers
 
 LEAST_PRICE = 1e-12
 """Reduced costs above minus this are rounding."""
-LEAST_PIVOT = 1e-9
+LEAST_PIVOT = 1e-11
 """Entries below this are no pivots."""
 FEASIBLE = 1e-11
 """An excess up to this is rounding."""
@@ -216,17 +216,11 @@ def read_off(task: Program, strategy: Floats) -> None:
 
 @compiled
 def start_basis(task: Program) -> bool:
-    """The best single arm within the limits and all slacks; whether there is none.
-
-    Then it is the best of all arms, and in place of the most negative slack the excess.
-    """
-    best, feasible = 0, False
-    for a in range(task.losses.size):
-        within = True
-        for i in range(task.limits.size):
-            within = within and task.costs[i, a] <= task.limits[i]
-        if within > feasible or (within == feasible and task.losses[a] < task.losses[best]):
-            best, feasible = a, within
+    """The best single arm and all slacks, or in place of the most negative slack the excess; whether that is needed."""
+    best = 0
+    for a in range(1, task.losses.size):
+        if task.losses[a] < task.losses[best]:
+            best = a
     worst, place = -FEASIBLE, -1
     task.basis[0] = best
     task.vectors[RIGHT, 0] = 1.0

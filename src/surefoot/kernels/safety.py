@@ -1,8 +1,13 @@
 """Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
 
+import numpy as np
+
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
 from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.linear import Program, minimise
+
+COARSE = 2.0**-20
+"""Upper bounds are rounded up to multiples of this for a program that could not be solved otherwise."""
 
 PATIENCE = 0.02
 """Added to the loss gap of an anchor, a round: of equally good ones that with the least weight is taken."""
@@ -48,6 +53,11 @@ def lose_least(
         for i in range(task.limits.size):
             task.costs[i, a] = min(1.0, upper[i, a])
     status = minimise(task, vertex)
+    if status != SOLVED:  # costs that differ by little more than rounding are made the same, or told apart
+        for i in range(task.limits.size):
+            for a in range(n_arms):
+                task.costs[i, a] = np.ceil(task.costs[i, a] / COARSE) * COARSE
+        status = minimise(task, vertex)
     spare = 1.0  # of the safe strategy, as a solution may be one only to rounding
     if status == SOLVED:
         spare = weight_needed(vertex, task.costs, task.limits, safe_costs)

@@ -217,6 +217,8 @@ def believe_again(state: SoftState | HardState, rounds: int) -> None:
     met, seen = state.learner.met, state.learner.record[SEEN].sum()
     if met[0] != rounds or met[1] > rounds or met[2] > met[1]:
         raise ValueError(f"state.met must be round = {rounds}, and at most as many losses, got {met.tolist()}")
+    if state.learner.found[0] > state.learner.spent[0]:
+        raise ValueError(f"state.found must be at most state.spent, got {state.learner.found[0]:g}")
     if state.learner.optimism < 1.0 and seen != met[1]:
         raise ValueError(f"state.record must hold {met[1]:g} losses, as state.met says, got {seen:g}")
     for arm in np.flatnonzero(state.known.counts):
