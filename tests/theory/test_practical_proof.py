@@ -392,8 +392,8 @@ def lost(ds: Floats, tuned: bool = True) -> tuple[float, float, float, float]:
         if tuned:
             weigh(leader)
         else:
-            leader.share[0] = max(0.1, 1 / (1 + 9 * math.exp(min(50, 2 * leader.ahead[0]))))
-    return to_follower, to_program, float(leader.ahead[0]), float(leader.ahead[1])
+            leader.share[0] = max(0.1, 1 / (1 + 9 * math.exp(min(50, 2 * (leader.lead[0] - leader.lead[1])))))
+    return to_follower, to_program, float(leader.lead[0] - leader.lead[1]), float(leader.lead[2])
 
 
 def test_step_11_the_mean_of_two_plans_against_each() -> None:
@@ -433,7 +433,7 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
     leader, met = policy._state.leader, policy._state.learner.met
     lost_to_it, errors, ends, since, at = 0.0, 0.0, 0.0, 0.0, 0.0
     for _ in range(4000):
-        (_, squares), share, plans = leader.ahead.copy(), float(leader.share[0]), leader.plans.copy()
+        squares, share, plans = float(leader.lead[2]), float(leader.share[0]), leader.plans.copy()
         decision, mean = policy.ask(), met[2] / max(1.0, met[1])
         loss = 1.0 if decision.arm == plans[1].argmax() else 0.3
         d = float((plans[0] - plans[1])[decision.arm]) * (loss - mean) / decision.propensity
@@ -446,12 +446,12 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
         if restarted:
             ends += math.log(10) / 2 * math.sqrt(1 + squares)
         else:
-            assert leader.ahead[1] == pytest.approx(squares)
+            assert leader.lead[2] == pytest.approx(squares)
         if stubborn:
             leader.share[0] = LEAST_SHARE
             play_again(policy._state)
     errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
-    return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(leader.ahead[1]))
+    return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(leader.lead[2]))
 
 
 def test_step_11_on_a_path_that_punishes_the_program() -> None:
