@@ -102,11 +102,11 @@ RULES: Mapping[str, Interval] = {
     # a saved policy
     "round": Interval(0, whole=True),
     "state.proposal": SHARE,
-    "state.learning_rates": POSITIVE,
+    "state.learning_rates": Interval(1e-300, 1e15),
     "state.inverse_caps": Interval(1, 1e100),
-    "state.base_rate": POSITIVE,
+    "state.base_rate": Interval(1e-300, 1e15),
     "state.spent": Interval(0, 1e300),
-    "state.found": Interval(0, 1e300),
+    "state.found": Interval(-1, 1e300),
     "state.met": Interval(0, 1e15),
     "state.record": Interval(0, 1e15),
     "state.plans": SHARE,
@@ -258,8 +258,9 @@ def frozen(array: Floats) -> Floats:
 class Decision(NamedTuple):
     """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then `tell` it.
 
-    The weight that the policy's own proposal had in the draw, 1 - safe_weight, travels with it: late feedback is never
-    combined with today's weight. Plain data: a caller may build one, for an arm that was chosen elsewhere.
+    The weight that was not the safe strategy's in the draw, 1 - safe_weight, travels with it: loss estimates that are
+    weighted, SOLB's with ``estimator="weighted"``, never combine late feedback with today's weight. Plain data: a
+    caller may build one, for an arm that was chosen elsewhere.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
         if changed:
             totals, spent, losses, since, ahead, squares, eta = np.zeros(4), 0.0, 0.0, 0, 0.0, 0.0, 1.0
             diaries, changes = [Diary() for _ in range(4)], changes + 1
-        keeps = found > 0 and not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
+        keeps = not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
         seen = len(diaries[arm].before) + len(diaries[arm].late)
         plans_anew = bold and (changed or looks(seen))
         leader_state = policy._state.leader
@@ -270,3 +270,5 @@ def test_absurd_propensities_leave_a_strategy() -> None:
         policy.tell(sf.Decision(arm, 1e-300), 1.0, [1.0, 1.0])
         assert np.isfinite(policy.strategy).all()
         assert abs(policy.strategy.sum() - 1) < 1e-9
+        restored = sf.SOLB.from_dict(json.loads(json.dumps(policy.to_dict())))
+        assert restored.to_dict() == policy.to_dict()

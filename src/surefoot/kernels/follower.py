@@ -35,7 +35,7 @@ class Follower(NamedTuple):
     inverse_caps: Floats  # (K,) infinity: no rate ever grows
     totals: Floats  # (K,) cumulated loss estimates, counted from the smallest
     spent: Floats  # (1,) sum of (proposal * loss estimate)^2
-    found: Floats  # (1,) `spent` when the proposal was found; 0 if it has to be found again
+    found: Floats  # (1,) `spent` when the proposal was found; -1 if it has to be found again
     met: Floats  # (3,) rounds; those since losses last changed, and the sum of the losses met in them
     record: Floats  # (5, K) these losses, arm by arm
     rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
@@ -82,8 +82,8 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none, KEPT if it is.
 
     Losses count from their mean so far, which moves no minimum and saves variance. With full optimism they count from
-    at most weight / (2 rate), the weight being that of the proposal in what was played: no step is then too long for
-    the proof (docs/theory/practical.md).
+    at most weight / (2 rate), the weight being that of the proposal in what is played: if feedback comes at once, no
+    step is then too long for the proof (docs/theory/practical.md).
     """
     baseline = mean_loss(follower)
     if follower.optimism >= 1.0:
@@ -107,7 +107,7 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
         follower.totals[a] -= least
         follower.work.arms[BASE, a] = follower.totals[a]
     status = solve(follower, follower.rows)
-    follower.found[0] = follower.spent[0] if status == SOLVED else 0.0
+    follower.found[0] = follower.spent[0] if status == SOLVED else -1.0
     if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
         status = solve(follower, known.lower)
     if status == EMPTY:
@@ -147,7 +147,7 @@ def forget(follower: Follower) -> None:
 def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
     """Whether the proposal may stay; then totals are counted from the smallest, or from below it."""
     moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.found[0])
-    if follower.found[0] == 0.0 or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
+    if follower.found[0] < 0.0 or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
         return False
     below = follower.totals[arm]
     if below < 0.0:

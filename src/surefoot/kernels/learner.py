@@ -55,7 +55,7 @@ def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float, weig
     When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. What a
     step spends counts by the weight of the proposal in what is played, as it does in the regret.
     """
-    learner.spent[0] = min(learner.spent[0] + weight * (learner.proposal[arm] * loss_estimate) ** 2, 1e300)
+    learner.spent[0] = min(learner.spent[0] + weight * min(1e300, (learner.proposal[arm] * loss_estimate) ** 2), 1e300)
     anew = learner.base_rate[0] ** 2 * learner.spent[0] > learner.allowance and learner.base_rate[0] > SLOWEST
     if anew:
         restart(learner)

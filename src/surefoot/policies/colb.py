@@ -88,10 +88,10 @@ class COLB(MirrorDescent):
 
     Notes
     -----
-    Readings of the pseudo-code: the estimates it starts from (mean 0, radius 1) are those of time 0. If the truncated
-    safe set is empty, which happens only when the confidence bounds fail, the next proposal is a uniform draw from the
-    truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`. An arm at its cap to
-    rounding is not below it.
+    Readings of the pseudo-code, for preset "paper": the estimates it starts from (mean 0, radius 1) are those of time
+    0. If the truncated safe set is empty, which happens only when the confidence bounds fail, the next proposal is a
+    uniform draw from the truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`.
+    An arm at its cap to rounding is not below it. The other presets then propose the uniform strategy.
 
     References
     ----------
@@ -101,13 +101,13 @@ class COLB(MirrorDescent):
     --------
     >>> import surefoot as sf
     >>> problem = sf.Problem(n_arms=3, thresholds=[0.4], horizon=1000)
-    >>> policy = sf.COLB(problem, learning_rate=0.1, seed=7)
+    >>> policy = sf.COLB(problem, seed=7)
     >>> decision = policy.ask()
     >>> decision
     Decision(arm=1, propensity=0.333..., proposal_weight=1.0)
     >>> policy.tell(decision, loss=0.9, costs=[0.0])
     >>> policy.strategy.round(3)
-    array([0.343, 0.314, 0.343])
+    array([0.403, 0.193, 0.403])
     """
 
     kind: ClassVar[str] = "soft"
