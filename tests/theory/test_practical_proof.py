@@ -14,10 +14,10 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.confidence import Betting
 from surefoot.kernels.costs import observe
-from surefoot.kernels.leader import LEAST_SHARE, compare, new_leader, weigh
+from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, weigh
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
-from surefoot.policies.practical import TINY, play_again
+from surefoot.policies.practical import TINY
 from surefoot.problem import Floats
 from surefoot.simulation.world import World, policy_seed
 
@@ -449,7 +449,7 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
             assert leader.lead[2] == pytest.approx(squares)
         if stubborn:
             leader.share[0] = LEAST_SHARE
-            play_again(policy._state)
+            policy._state.safe_weight[0] = blend(leader, policy._state.strategy)
     errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
     return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(leader.lead[2]))
 

@@ -95,13 +95,14 @@ def update_hard(state: HardState, arm: int, propensity: float, loss: float, cost
     if state.bold > 0.0:
         compare(leader, arm, (loss - mean_loss(learner)) / propensity)
     status = follow(learner, state.known, arm, propensity, loss, 1.0 - state.safe_weight[0])
-    if status == EMPTY:
-        state.empty_rounds[0] += 1.0
-    changed = learner.met[1] == 0.0
+    failed = status == EMPTY
+    changed = learner.met[1] == 0.0  # the follower has just forgotten the losses
     if changed:
         start_even(leader)
     plan = state.bold > 0.0 and (changed or state.known.kind == PAPER or due(int(learner.record[SEEN, arm])))
     if plan and plan_ahead(leader, state.known, learner.record, state.safe_strategy, state.safe_costs) != SOLVED:
+        failed = True
+    if failed:
         state.empty_rounds[0] += 1.0
     if status != KEPT:
         be_safe(state)
@@ -128,12 +129,6 @@ def begin(state: HardState) -> None:
     be_safe(state)
     if state.bold > 0.0:
         plan_ahead(state.leader, state.known, state.learner.record, state.safe_strategy, state.safe_costs)
-    state.safe_weight[0] = blend(state.leader, state.strategy)
-
-
-@compiled
-def play_again(state: HardState) -> None:
-    """Set what is played from the plans."""
     state.safe_weight[0] = blend(state.leader, state.strategy)
 
 
@@ -238,7 +233,7 @@ def restore_hard(state: HardState) -> None:
                 raise ValueError(f"state.plans must cost at most {threshold:g} at the upper bounds, got {cost:g}")
         if weight > share + 1e-12:
             raise ValueError(f"state.plan_weights must be at most {share:g} for these plans, got {weight:g}")
-    play_again(state)
+    state.safe_weight[0] = blend(leader, state.strategy)
 
 
 def follower_of(problem: Problem, preset: str, fixed_rate: float) -> Follower:

@@ -32,8 +32,8 @@ class Rehearsal(NamedTuple):
     """What came of it, over the seeds.
 
     `loose_after` is when guardrails are loose (`rounds_until_loose`), `safe_rounds` the sum of the safe weights until
-    then. `break_even` counts up to the last round behind the safe strategy, in expected
-    losses. Either is None unless every run got there by 9/10 of its rounds.
+    then. `break_even` counts up to the last round behind the safe strategy, in expected losses. Either is None unless
+    every run got there by 9/10 of its rounds.
     """
 
     loose_after: Interval | None
