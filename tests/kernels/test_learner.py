@@ -77,3 +77,12 @@ def test_scatter_draws_uniformly_from_the_truncated_simplex() -> None:
     assert np.min(points) >= floor
     assert uniformity(np.array(points), floor) > 1e-6
     assert uniformity(np.array(wrong), floor) < 1e-6
+
+
+def test_an_absurd_estimate_of_no_weight_spends_nothing() -> None:
+    """Its square is infinite, and infinity times 0 no number."""
+    learner = new_learner(3, np.array([0.9]), 0.1, 1e-3, 1.1, np.inf)
+    descend(learner, unknown_costs(3, 1, scale=5.0), 0, 1e300, 0.0)
+    assert learner.spent[0] == 0.0
+    descend(learner, unknown_costs(3, 1, scale=5.0), 0, 1e300, 0.5)
+    assert 0.0 < learner.spent[0] <= 1e300

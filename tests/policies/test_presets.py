@@ -82,3 +82,13 @@ def test_results_tell_the_preset() -> None:
     told = sf.simulate(scenario, makers, seeds=1, checkpoints=[200], workers=1).provenance["simulations"][0]
     presets = {name: entry["options"]["preset"] for name, entry in told["policies"].items()}
     assert presets == {"solb": "practical", "moving": "paper"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_rate_that_a_tiny_margin_leads_to_can_be_loaded() -> None:
+    """The theorems' rate is below 1e-15 here."""
+    problem = sf.Problem(3, [0.5], 1000, 0.05, sf.SafeStrategy([0, 0, 1], [0.5 - 1e-12]))
+    policy = sf.SOLB(problem, 1, preset="paper")
+    assert policy.learning_rates.max() < 1e-15
+    policy.tell(policy.ask(), 0.5, [0.0])
+    assert sf.SOLB.from_dict(policy.to_dict()).to_dict() == policy.to_dict()
