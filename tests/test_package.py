@@ -15,9 +15,10 @@ SOURCE = Path(sf.__file__).parent
 PUBLIC = {
     "AlwaysSafe", "Benchmark", "COLB", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
     "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
-    "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "Run", "SOLB", "SafeExp3", "SafeOptimisticLP",
-    "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1", "confidence", "costs",
-    "losses", "offline_optimum", "project", "safest_strategy", "scenarios", "simulate", "write_report",
+    "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run", "SOLB", "SafeExp3",
+    "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1",
+    "confidence", "costs", "losses", "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
+    "write_report",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only
@@ -31,6 +32,7 @@ ORDER = [
     {"confidence"},
     {"kernels"},
     {"problem"},
+    {"rules"},
 ]
 
 

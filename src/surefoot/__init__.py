@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from surefoot.problem import Decision, EmptySafeSet, Infeasible, Problem, SafeStrategy
+from surefoot.rules import RuleError
 
 if TYPE_CHECKING:
     from surefoot import confidence
@@ -103,6 +104,7 @@ __all__ = [
     "Problem",
     "Projection",
     "QueuePrimalDual",
+    "RuleError",
     "Run",
     "SafeExp3",
     "SafeOptimisticLP",

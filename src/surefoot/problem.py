@@ -1,7 +1,6 @@
-"""What is to be solved: Problem, SafeStrategy, Decision; and the rules that every input must keep, as data.
+"""What is to be solved: Problem, SafeStrategy, Decision.
 
-Input is checked once, at the door. Every rule is a row of `RULES`; whatever breaks one raises `ValueError` with one
-sentence: the argument, the rule, the value received.
+Input is checked once, when an object is made. The ways to check it are in `rules.py`.
 """
 
 from __future__ import annotations
@@ -10,16 +9,24 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from surefoot import rules
+from surefoot.rules import POSITIVE, REAL, SHARE, Range, RuleError
+from surefoot.rules import SUM_TOLERANCE as SUM_TOLERANCE
+from surefoot.rules import Floats as Floats
+from surefoot.rules import choice as choice
+from surefoot.rules import fields as fields
+from surefoot.rules import frozen as frozen
+from surefoot.rules import is_numeric as is_numeric
+from surefoot.rules import shown as shown
 
-SUM_TOLERANCE = 1e-9
-"""How far from 1 the sum of a strategy that comes from outside may be; it is then normalised."""
+N_ARMS = Range(2, whole=True)
+HORIZON = Range(3, 1e15, whole=True)
+DELTA = Range(0, 1, open_low=True, open_high=True)
+SAFE_COST = Range(0, 1, open_high=True)
 
 
 class EmptySafeSet(ValueError):
@@ -30,237 +37,12 @@ class Infeasible(ValueError):
     """No strategy at all meets the thresholds."""
 
 
-class Interval(NamedTuple):
-    """Where a number may lie. Infinite ends are never included: every input is finite.
-
-    Ends such as 1e-300 and 1e15 keep products and quotients finite, and numerics within what has been tried.
-    """
-
-    low: float = -math.inf
-    high: float = math.inf
-    open_low: bool = False
-    open_high: bool = False
-    whole: bool = False
-
-    def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
-            return False
-        try:
-            number = float(value)
-        except OverflowError:  # a whole number too large for a float
-            return False
-        above = number > self.low if self.open_low else number >= self.low
-        below = number < self.high if self.open_high else number <= self.high
-        return above and below and math.isfinite(number)
-
-    def __str__(self) -> str:
-        number = "a whole number" if self.whole else "a finite number"
-        if math.isinf(self.low):
-            return number
-        if math.isinf(self.high):
-            return f"{number} {'>' if self.open_low else '>='} {self.low:g}"
-        span = f"in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
-        return f"{number} {span}" if self.whole else span
-
-
-SHARE = Interval(0, 1)
-POSITIVE = Interval(1e-15, 1e15)
-REAL = Interval(-1e6, 1e6)
-
-RULES: Mapping[str, Interval] = {
-    # the problem
-    "n_arms": Interval(2, whole=True),
-    "thresholds": SHARE,
-    "horizon": Interval(3, 1e15, whole=True),
-    "delta": Interval(0, 1, open_low=True, open_high=True),
-    "safe.strategy": SHARE,
-    "safe.costs": Interval(0, 1, open_high=True),
-    # ask and tell
-    "arm": Interval(0, whole=True),
-    "propensity": Interval(1e-300, 1),
-    "proposal_weight": SHARE,
-    "loss": SHARE,
-    "costs": SHARE,
-    # options of policies
-    "learning_rate": Interval(1e-12, 1e6),
-    "seed": Interval(0, whole=True),
-    "benchmark_loss": Interval(0),
-    "safe_loss": SHARE,
-    "dual_rate": Interval(1e-12, 1e6),
-    "option margin": Interval(1e-12, 1),  # "margin" is the parameter of a scenario
-    "exploration": Interval(0, 1, open_low=True),
-    # confidence bounds
-    "bets": Interval(2, 1000, whole=True),
-    "nodes": Interval(2, 10_001, whole=True),
-    # one projection
-    "center": POSITIVE,
-    "learning_rates": POSITIVE,
-    "loss_estimate": Interval(0, 1e100),
-    "lower_costs": REAL,
-    "limits": REAL,
-    "floor": Interval(0, 1, open_low=True),
-    # a saved policy
-    "round": Interval(0, whole=True),
-    "state.proposal": SHARE,
-    "state.learning_rates": Interval(1e-300, 1e15),
-    "state.inverse_caps": Interval(1, 1e100),
-    "state.base_rate": Interval(1e-300, 1e15),
-    "state.spent": Interval(0, 1e300),
-    "state.found": Interval(-1, 1e300),
-    "state.met": Interval(0, 1e15),
-    "state.record": Interval(0, 1e15),
-    "state.plans": SHARE,
-    "state.plan_weights": SHARE,
-    "state.share": SHARE,
-    "state.lead": Interval(0, 1e300),
-    "state.multipliers": Interval(0, 1e300),
-    "state.counts": Interval(0, 1e15),
-    "state.means": SHARE,
-    "state.lower": SHARE,
-    "state.upper": SHARE,
-    "state.memory": Interval(0, 1e300),
-    "state.empty_rounds": Interval(0, 1e15),
-    "state.safe_weight": SHARE,
-    "state.other": Interval(-1e300, 1e300),
-    "state.strategy": SHARE,
-    "state.sampled": SHARE,
-    "state.duals": Interval(0, 1e15),
-    "state.queues": Interval(0, 1e16),
-    "state.weights": SHARE,
-    "state.level": Interval(2, 1e15),
-    "state.rounds": Interval(0, 1e15),
-    "state.lost": Interval(0, 1e15),
-    "state.gained": Interval(0, 1e15),
-    "state.drawn": Interval(0),
-    "state.totals": Interval(0, 1e300),
-    # what the world does
-    "means": SHARE,
-    "losses": SHARE,
-    "at": Interval(1, 1e15, whole=True),
-    "start": SHARE,
-    "end": SHARE,
-    "values": SHARE,
-    "constraint": Interval(0, whole=True),
-    "strength": SHARE,
-    "correlation": SHARE,
-    "concentration": Interval(0, 1e9),
-    "success_rate": SHARE,
-    "value": SHARE,
-    "instance": Interval(1, 4, whole=True),
-    "omega": Interval(0, 0.5, open_low=True, open_high=True),
-    "gap": SHARE,
-    "margin": Interval(0, 0.5, open_low=True, open_high=True),
-    # a simulation
-    "seeds": Interval(1, 1e6, whole=True),
-    "one of seeds": Interval(0, 9.2e18, whole=True),  # so that a table can hold it
-    "checkpoints": Interval(1, 1e15, whole=True),
-    "number of checkpoints": Interval(1, 1e4, whole=True),
-    "workers": Interval(1, 4096, whole=True),
-    # bounds
-    "n_constraints": Interval(0, whole=True),
-    "instance.margin": Interval(1e-12, 1),  # of any problem, not just of a scenario
-    "threshold": SHARE,
-    "observations": Interval(0),
-    "sum_of_radii": Interval(0),
-    "total_loss": Interval(0),
-    "heavy_rounds": Interval(0),
-    # a forecast
-    "forecast.n_constraints": Interval(1, whole=True),
-    "forecast.threshold": Interval(0, 1, open_low=True),
-    "forecast.gap": Interval(1e-6, 1),
-    "deviation": Interval(0, 0.5),
-    "slack": SHARE,
-    "optimism": SHARE,
-    "traffic": Interval(0, 1e15, open_low=True),
-    # the offline optimum
-    "total_losses": Interval(-1e15, 1e15),
-    "mean_costs": SHARE,
-}
-
-
-def shown(value: object) -> str:
-    """A value as an error message shows it: numbers plainly, anything long cut short."""
-    text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def number(name: str, value: Any) -> Any:
-    """`value` itself, if it keeps the rule for `name`."""
-    rule = RULES[name]
-    if value not in rule:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        kind = "" if is_number or "number" in str(rule) else "a number "
-        raise ValueError(f"{name} must be {kind}{rule}, got {shown(value)}")
-    return value
-
-
-def numbers(name: str, values: ArrayLike, *shape: int | None) -> Floats:
-    """A new, contiguous array of the given shape (None: any length), each entry keeping the rule for `name`."""
-    if not is_numeric(values):
-        raise ValueError(f"{name} must be an array of numbers, got {shown(values)}")
-    array = np.array(values, np.float64, order="C")
-    if array.size == 0 and 0 in shape and None not in shape:
-        array = array.reshape([length or 0 for length in shape])
-    if array.ndim != len(shape) or any(n not in (None, k) for n, k in zip(shape, array.shape, strict=True)):
-        wanted = " x ".join("any number" if length is None else str(length) for length in shape)
-        raise ValueError(f"{name} must be an array of shape {wanted}, got one of shape {array.shape}")
-    rule = RULES[name]
-    if array.size and not (array.min() in rule and array.max() in rule):
-        for place in np.ndindex(array.shape):
-            if array[place] not in rule:
-                where = ", ".join(map(str, place))
-                raise ValueError(f"{name}[{where}] must be {rule}, got {shown(array[place])}")
-    return array
-
-
-def is_numeric(values: ArrayLike) -> bool:
-    """Tell whether these are numbers, in rows of equal length: no text, no booleans, nothing missing."""
-    try:
-        array = np.array(values)
-    except ValueError:  # rows of different lengths
-        return False
-    if isinstance(values, np.ndarray):
-        return array.dtype.kind in "iuf" and not np.ma.is_masked(values)
-    return array.dtype.kind in "iuf" and not any(isinstance(v, bool) for v in np.array(values, object).flat)
-
-
-def fields(name: str, data: Any, *expected: str) -> Mapping[str, Any]:
-    """`data` itself, if it is a mapping with just these keys."""
-    if not isinstance(data, Mapping) or set(data) != set(expected):
-        received = sorted(map(str, data)) if isinstance(data, Mapping) else data
-        raise ValueError(f"{name} must have the keys {', '.join(expected)}, got {shown(received)}")
-    return data
-
-
-def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    """`value` itself, if it is one of the allowed words."""
-    if not isinstance(value, str) or value not in allowed:
-        words = " or ".join(map(repr, allowed))
-        raise ValueError(f"{name} must be {words}, got {shown(value)}")
-    return value
-
-
-def simplex(name: str, values: ArrayLike, length: int | None) -> Floats:
-    """A strategy: shares that sum to 1 (to `SUM_TOLERANCE`; they are then normalised)."""
-    strategy = numbers(name, values, length)
-    total = math.fsum(strategy)
-    if abs(total - 1.0) > SUM_TOLERANCE:
-        raise ValueError(f"{name} must sum to 1, got a sum of {total:.12g}")
-    return strategy if abs(total - 1.0) < 1e-15 else strategy / total
-
-
-def frozen(array: Floats) -> Floats:
-    """The array, made read-only."""
-    array.flags.writeable = False
-    return array
-
-
 class Decision(NamedTuple):
     """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then `tell` it.
 
-    The weight that was not the safe strategy's in the draw, 1 - safe_weight, travels with it: loss estimates that are
-    weighted, SOLB's with ``estimator="weighted"``, never combine late feedback with today's weight. Plain data: a
-    caller may build one, for an arm that was chosen elsewhere.
+    It also keeps the proposal's weight in the draw, 1 - safe_weight. SOLB with ``estimator="weighted"`` needs it when
+    the feedback is late and the weight has changed since. A decision is plain data: build one yourself for an arm that
+    was chosen elsewhere.
 
     Examples
     --------
@@ -280,11 +62,12 @@ class SafeStrategy:
     Parameters
     ----------
     strategy
-        One share per arm; they sum to 1.
+        One share per arm. The shares sum to 1.
     costs
-        Its expected cost per constraint, each in [0, 1). Upper bounds on them do as well: whatever is safe with the
-        bound is safe with the true cost. When only samples are known, play the strategy n rounds first and take
-        ``mean + sqrt(ln(m / delta0) / (2 n))``, at a price of delta0 in the probability.
+        Its expected cost per constraint, each in [0, 1); with one constraint, a number will do. Upper bounds on the
+        costs are fine: what is safe at the bounds is safe at the true costs. If you do not know any, play the strategy
+        for n rounds first and use ``mean + sqrt(ln(m / delta0) / (2 n))``. These bounds fail with probability delta0,
+        which adds to delta.
 
     Examples
     --------
@@ -296,33 +79,33 @@ class SafeStrategy:
     costs: Floats
 
     def __init__(self, strategy: ArrayLike, costs: ArrayLike) -> None:
-        object.__setattr__(self, "strategy", frozen(simplex("safe.strategy", strategy, None)))
-        object.__setattr__(self, "costs", frozen(numbers("safe.costs", costs, None)))
+        object.__setattr__(self, "strategy", rules.frozen(rules.simplex("safe.strategy", strategy, None)))
+        object.__setattr__(self, "costs", rules.frozen(rules.numbers("safe.costs", costs, SAFE_COST, None)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SafeStrategy) and self.to_dict() == other.to_dict()
 
     def to_dict(self) -> dict[str, list[float]]:
-        """The strategy as JSON-able data."""
+        """Return the strategy as JSON-able data."""
         return {"strategy": self.strategy.tolist(), "costs": self.costs.tolist()}
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
-    """A constrained bandit: choose one of `n_arms` options a round, keep every expected cost under its threshold.
+    """A constrained bandit: choose one of `n_arms` options each round and keep every expected cost under its threshold.
 
     Parameters
     ----------
     n_arms
         Number of options (K), at least 2.
     thresholds
-        One limit in [0, 1] per cost (alpha_i); none at all is a plain bandit.
+        One limit in [0, 1] per cost (alpha_i); with one cost, a number will do. With no limits this is a plain bandit.
     horizon
-        Number of rounds (T), at least 3 and at least `n_arms`; None if nobody knows, for policies that can do without.
+        Number of rounds (T), at least 3 and at least `n_arms`. None if it is not known; not every policy allows that.
     delta
         Probability with which the guarantees may fail.
     safe
-        A strategy that is known to be safe: what hard-constraint policies need. Each of its costs lies below the
+        A strategy that is known to be safe. Policies for hard constraints need one. Each of its costs is below its
         threshold.
 
     Examples
@@ -335,7 +118,7 @@ class Problem:
     (1, 0.3)
     >>> Problem(n_arms=2, thresholds=[0.5, 1.3], horizon=100)
     Traceback (most recent call last):
-    ValueError: thresholds[1] must be in [0, 1], got 1.3
+    surefoot.rules.RuleError: thresholds[1] must be in [0, 1], got 1.3
     """
 
     n_arms: int
@@ -353,14 +136,14 @@ class Problem:
         safe: SafeStrategy | None = None,
     ) -> None:
         checked = {
-            "n_arms": int(number("n_arms", n_arms)),
-            "thresholds": frozen(numbers("thresholds", thresholds, None)),
-            "horizon": None if horizon is None else int(number("horizon", horizon)),
-            "delta": float(number("delta", delta)),
+            "n_arms": rules.number("n_arms", n_arms, N_ARMS),
+            "thresholds": rules.frozen(rules.numbers("thresholds", thresholds, SHARE, None)),
+            "horizon": None if horizon is None else rules.number("horizon", horizon, HORIZON),
+            "delta": float(rules.number("delta", delta, DELTA)),
             "safe": safe,
         }
-        if horizon is not None and horizon < n_arms:
-            raise ValueError(f"horizon must be at least n_arms = {n_arms}, got {horizon}")
+        if horizon is not None and checked["horizon"] < checked["n_arms"]:
+            raise RuleError("horizon", f"be at least n_arms = {checked['n_arms']}", horizon)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if safe is not None:
@@ -368,23 +151,19 @@ class Problem:
 
     def _check_safe(self, safe: SafeStrategy) -> None:
         if not isinstance(safe, SafeStrategy):
-            raise ValueError(f"safe must be a SafeStrategy, got {shown(safe)}")
+            raise RuleError("safe", "be a SafeStrategy", safe)
         if safe.strategy.size != self.n_arms:
-            raise ValueError(f"safe.strategy must have n_arms = {self.n_arms} entries, got {safe.strategy.size}")
+            raise RuleError("safe.strategy", f"have n_arms = {self.n_arms} entries", safe.strategy.size)
         if safe.costs.size != self.n_constraints:
-            raise ValueError(
-                f"safe.costs must have {self.n_constraints} entries, one per threshold, got {safe.costs.size}"
-            )
+            raise RuleError("safe.costs", f"have {self.n_constraints} entries, one per threshold", safe.costs.size)
         for i, (cost, threshold) in enumerate(zip(safe.costs, self.thresholds, strict=True)):
             if cost >= threshold:
-                raise ValueError(
-                    f"safe.costs[{i}] must be below its threshold {threshold:g} (with no margin there is nothing to "
-                    f"explore with, and only the safe strategy could ever be played), got {cost:g}"
-                )
+                rule = f"be below its threshold {threshold:g} (without a margin only the safe strategy can be played)"
+                raise RuleError(f"safe.costs[{i}]", rule, float(cost))
         if self.horizon is not None and self.margin < 12 * self.n_arms / self.horizon:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
-                "every round is still safe, but the paper's bounds on regret under hard constraints do not apply",
+                "every round is still safe, but the paper's regret bounds for hard constraints do not apply",
                 stacklevel=3,
             )
 
@@ -395,16 +174,16 @@ class Problem:
 
     @property
     def margin(self) -> float:
-        """By how much the safe strategy is safe (rho): the smallest of thresholds - safe.costs; 1 with no threshold."""
+        """How safe the safe strategy is (rho): the smallest of thresholds - safe.costs, or 1 without thresholds."""
         if self.safe is None:
-            raise ValueError("margin must be asked of a problem with a safe strategy, got safe=None")
+            raise RuleError("problem", "have a safe strategy for its margin", None, "safe=None")
         return float(min(self.thresholds - self.safe.costs, default=1.0))
 
     @property
     def rounds(self) -> int:
-        """The horizon, for those who cannot do without one."""
+        """The horizon, where one is needed: an error if it is not known."""
         if self.horizon is None:
-            raise ValueError("horizon must be a number of rounds for what depends on it, got None")
+            raise RuleError("horizon", "be a number of rounds for what depends on it", None)
         return self.horizon
 
     @property
@@ -414,7 +193,7 @@ class Problem:
 
     @property
     def limits(self) -> Floats:
-        """The thresholds of the truncated safe set (alpha_i + K / T)."""
+        """The limits on the costs in the truncated safe set (alpha_i + K / T)."""
         return self.thresholds + self.n_arms / self.rounds
 
     @property
@@ -426,7 +205,7 @@ class Problem:
         return isinstance(other, Problem) and self.to_dict() == other.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem as JSON-able data; `from_dict` is its inverse."""
+        """Return the problem as JSON-able data, for `from_dict`."""
         return {
             "n_arms": self.n_arms,
             "thresholds": self.thresholds.tolist(),
@@ -437,11 +216,133 @@ class Problem:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Problem:
-        """The problem that `to_dict` described."""
-        known = fields("problem", data, "n_arms", "thresholds", "horizon", "delta", "safe")
+        """Make the problem that `to_dict` returned."""
+        known = rules.fields("problem", data, "n_arms", "thresholds", "horizon", "delta", "safe")
         safe = known["safe"]
         if safe is not None:
-            safe = SafeStrategy(**fields("safe", safe, "strategy", "costs"))
-        with warnings.catch_warnings():  # whoever made the problem has been warned
+            safe = SafeStrategy(**rules.fields("safe", safe, "strategy", "costs"))
+        with warnings.catch_warnings():  # the warning came when the problem was made
             warnings.simplefilter("ignore", UserWarning)
             return cls(**{**known, "safe": safe})
+
+
+# Only for policies/, confidence/ and kernels/, and only until they state their own rules: all below goes away then.
+RULES: Mapping[str, Range] = {
+    # the problem
+    "n_arms": Range(2, whole=True),
+    "thresholds": SHARE,
+    "horizon": Range(3, 1e15, whole=True),
+    "delta": Range(0, 1, open_low=True, open_high=True),
+    "safe.strategy": SHARE,
+    "safe.costs": Range(0, 1, open_high=True),
+    # ask and tell
+    "arm": Range(0, whole=True),
+    "propensity": Range(1e-300, 1),
+    "proposal_weight": SHARE,
+    "loss": SHARE,
+    "costs": SHARE,
+    # options of policies
+    "learning_rate": Range(1e-12, 1e6),
+    "seed": Range(0, whole=True),
+    "benchmark_loss": Range(0),
+    "safe_loss": SHARE,
+    "dual_rate": Range(1e-12, 1e6),
+    "option margin": Range(1e-12, 1),  # "margin" is the parameter of a scenario
+    "exploration": Range(0, 1, open_low=True),
+    # confidence bounds
+    "bets": Range(2, 1000, whole=True),
+    "nodes": Range(2, 10_001, whole=True),
+    # one projection
+    "center": POSITIVE,
+    "learning_rates": POSITIVE,
+    "loss_estimate": Range(0, 1e100),
+    "lower_costs": REAL,
+    "limits": REAL,
+    "floor": Range(0, 1, open_low=True),
+    # a saved policy
+    "round": Range(0, whole=True),
+    "state.proposal": SHARE,
+    "state.learning_rates": Range(1e-300, 1e15),
+    "state.inverse_caps": Range(1, 1e100),
+    "state.base_rate": Range(1e-300, 1e15),
+    "state.spent": Range(0, 1e300),
+    "state.found": Range(-1, 1e300),
+    "state.met": Range(0, 1e15),
+    "state.record": Range(0, 1e15),
+    "state.plans": SHARE,
+    "state.plan_weights": SHARE,
+    "state.share": SHARE,
+    "state.lead": Range(0, 1e300),
+    "state.multipliers": Range(0, 1e300),
+    "state.counts": Range(0, 1e15),
+    "state.means": SHARE,
+    "state.lower": SHARE,
+    "state.upper": SHARE,
+    "state.memory": Range(0, 1e300),
+    "state.empty_rounds": Range(0, 1e15),
+    "state.safe_weight": SHARE,
+    "state.other": Range(-1e300, 1e300),
+    "state.strategy": SHARE,
+    "state.sampled": SHARE,
+    "state.duals": Range(0, 1e15),
+    "state.queues": Range(0, 1e16),
+    "state.weights": SHARE,
+    "state.level": Range(2, 1e15),
+    "state.rounds": Range(0, 1e15),
+    "state.lost": Range(0, 1e15),
+    "state.gained": Range(0, 1e15),
+    "state.drawn": Range(0),
+    "state.totals": Range(0, 1e300),
+    # what the world does
+    "means": SHARE,
+    "losses": SHARE,
+    "at": Range(1, 1e15, whole=True),
+    "start": SHARE,
+    "end": SHARE,
+    "values": SHARE,
+    "constraint": Range(0, whole=True),
+    "strength": SHARE,
+    "correlation": SHARE,
+    "concentration": Range(0, 1e9),
+    "success_rate": SHARE,
+    "value": SHARE,
+    "instance": Range(1, 4, whole=True),
+    "omega": Range(0, 0.5, open_low=True, open_high=True),
+    "gap": SHARE,
+    "margin": Range(0, 0.5, open_low=True, open_high=True),
+    # a simulation
+    "seeds": Range(1, 1e6, whole=True),
+    "one of seeds": Range(0, 9.2e18, whole=True),  # so that a table can hold it
+    "checkpoints": Range(1, 1e15, whole=True),
+    "number of checkpoints": Range(1, 1e4, whole=True),
+    "workers": Range(1, 4096, whole=True),
+    # bounds
+    "n_constraints": Range(0, whole=True),
+    "instance.margin": Range(1e-12, 1),  # of any problem, not just of a scenario
+    "threshold": SHARE,
+    "observations": Range(0),
+    "sum_of_radii": Range(0),
+    "total_loss": Range(0),
+    "heavy_rounds": Range(0),
+    # a forecast
+    "forecast.n_constraints": Range(1, whole=True),
+    "forecast.threshold": Range(0, 1, open_low=True),
+    "forecast.gap": Range(1e-6, 1),
+    "deviation": Range(0, 0.5),
+    "slack": SHARE,
+    "optimism": SHARE,
+    "traffic": Range(0, 1e15, open_low=True),
+    # the offline optimum
+    "total_losses": Range(-1e15, 1e15),
+    "mean_costs": SHARE,
+}
+
+
+def number(name: str, value: Any) -> Any:
+    """`rules.number` with the rule for `name`."""
+    return rules.number(name, value, RULES[name])
+
+
+def numbers(name: str, values: ArrayLike, *shape: int | None) -> Floats:
+    """`rules.numbers` with the rule for `name`."""
+    return rules.numbers(name, values, RULES[name], *shape)
