@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.dual import EMPTY
+from surefoot.kernels.types import EMPTY
 from surefoot.kernels.entropy import entropy, project_entropy
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.dual import EMPTY, SOLVED
+from surefoot.kernels.types import EMPTY, SOLVED
 from surefoot.kernels.linear import minimise, program
 from surefoot.problem import Floats
 

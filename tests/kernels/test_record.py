@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from surefoot.kernels.dual import Floats
+from surefoot.kernels.types import Floats
 from surefoot.kernels.record import ROWS, SEEN, SQUARES, TOTAL, enter, optimistic
 
 HORIZON = 4000

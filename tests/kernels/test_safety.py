@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surefoot.kernels.dual import EMPTY, SOLVED, Floats
+from surefoot.kernels.types import EMPTY, SOLVED, Floats
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least
 

@@ -13,7 +13,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.kernels.compile import OPTIONS, njit
-from surefoot.kernels.dual import SOLVED
+from surefoot.kernels.types import SOLVED
 from surefoot.kernels.episode import lives_by
 from surefoot.problem import Floats
 from tests.contracts.suite import PolicyContract

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linprog
 
 import surefoot as sf
-from surefoot.kernels.dual import SOLVED
+from surefoot.kernels.types import SOLVED
 from surefoot.kernels.linear import minimise
 from surefoot.problem import Floats
 from surefoot.simulation.world import World

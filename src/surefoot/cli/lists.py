@@ -10,7 +10,6 @@ from rich.table import Table
 
 from surefoot.environments.scenarios import SCENARIOS, about, parameters
 from surefoot.policies import REGISTRY
-from surefoot.policies.mirror import chosen_preset
 from surefoot.simulation.study import policy_options
 
 KINDS = {"hard": "kept in every round", "soft": "kept on average", "none": "not looked at"}
@@ -33,10 +32,7 @@ def print_policies() -> None:
     )  # fmt: skip
     for name, cls in REGISTRY.items():
         words = (cls.__doc__ or "").strip().splitlines()[0]
-        options = policy_options(cls)
-        if "preset" in options:
-            options["preset"] = chosen_preset(options["preset"])
-        listed.add_row(name, KINDS[cls.kind], words, settings(options))
+        listed.add_row(name, KINDS[cls.kind], words, settings(policy_options(cls)))
     Console().print(listed)
 
 

@@ -12,7 +12,7 @@ from surefoot.confidence.eb_mixture import EBMixture
 from surefoot.confidence.hoeffding import Hoeffding
 from surefoot.confidence.kl_mixture import KLMixture
 from surefoot.confidence.paper import Paper
-from surefoot.problem import choice, shown
+from surefoot.rules import RuleError, choice, shown
 
 FAMILY: dict[str, type[Confidence]] = {
     bound.name: bound for bound in (Paper, Hoeffding, Bernstein, KLMixture, EBMixture, Betting)
@@ -44,5 +44,6 @@ def resolve(confidence: str | Mapping[str, Any] | Confidence) -> Confidence:
     parameters = {key: value for key, value in confidence.items() if key != "name"}
     if not set(parameters) <= set(known):
         allowed = ", ".join(["name", *known])
-        raise ValueError(f"confidence must have no keys but {allowed}, got {shown(sorted(map(str, confidence)))}")
+        received = shown(sorted(map(str, confidence)))
+        raise RuleError("confidence", f"have no keys but {allowed}", confidence, received)
     return FAMILY[name](**parameters)

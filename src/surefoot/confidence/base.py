@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from surefoot.kernels.costs import NO_SETTINGS, Costs, unknown_costs
-from surefoot.problem import Floats, Problem, choice
+from surefoot.kernels.costs import Bound, Costs, unknown_costs
+from surefoot.problem import Problem
+from surefoot.rules import choice
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,12 @@ class Confidence(ABC):
     """Whether the bounds depend on the number of rounds; else they hold at all times, however long."""
 
     @abstractmethod
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem, as kernels know it."""
+
     def new_costs(self, problem: Problem) -> Costs:
-        """Estimates of the costs of a problem before the first observation, with bounds of this kind."""
+        """Estimates of the costs of a problem, apart from any policy, before the first observation."""
+        return unknown_costs(problem.n_arms, problem.n_constraints, self.bound(problem))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters by name."""
@@ -61,8 +66,3 @@ class OneSided(Confidence):
         """ln(1 / level), the level being what one bound on one cost of one arm has of delta."""
         halves = 2 if self.sides == "both" else 1
         return math.log(halves * problem.n_arms * max(1, problem.n_constraints)) - math.log(problem.delta)
-
-    def _unknown(
-        self, problem: Problem, kind: int, scale: float, settings: Floats = NO_SETTINGS, memory: int = 0
-    ) -> Costs:
-        return unknown_costs(problem.n_arms, problem.n_constraints, scale, kind, settings, memory)

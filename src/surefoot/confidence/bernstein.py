@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.bernstein import REMEMBERED
-from surefoot.kernels.costs import BERNSTEIN, Costs
+from surefoot.kernels.costs import BERNSTEIN, Bound
 from surefoot.problem import Problem
 
 
@@ -50,7 +49,6 @@ class Bernstein(OneSided):
     name: ClassVar[str] = "bernstein"
     needs_horizon: ClassVar[bool] = True
 
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        scale = self.evidence(problem) + math.log(2 * problem.rounds)
-        return self._unknown(problem, BERNSTEIN, scale, memory=REMEMBERED)
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        return Bound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds))

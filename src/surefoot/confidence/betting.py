@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.costs import BETTING, Costs
-from surefoot.problem import Problem, number
+from surefoot.kernels.costs import BETTING, Bound
+from surefoot.problem import Problem
+from surefoot.rules import Range, number
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,8 @@ class Betting(Mixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "nodes", int(number("nodes", self.nodes)))
+        object.__setattr__(self, "nodes", number("nodes", self.nodes, Range(2, 10_001, whole=True)))
 
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        settings, remembered = self.settings(problem), 2 * self.bets + self.nodes
-        return self._unknown(problem, BETTING, self.evidence(problem), settings, remembered)
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        return self.bound_of(problem, BETTING, self.nodes)

@@ -8,10 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.betting import BETS
-from surefoot.kernels.costs import EB_MIXTURE, Costs
-from surefoot.kernels.eb_mixture import PRICES, REMEMBERED
-from surefoot.problem import Floats, Problem
+from surefoot.kernels.costs import EB_MIXTURE, Bound
+from surefoot.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,9 @@ class EBMixture(Mixture):
 
     name: ClassVar[str] = "eb-mixture"
 
-    def settings(self, problem: Problem) -> Floats:
-        """The bets, the logarithms of their shares times the level, and psi."""
-        settings, powers = super().settings(problem), np.arange(2, 60)
-        bets = settings[BETS]
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        bound, powers = self.bound_of(problem, EB_MIXTURE), np.arange(2, 60)
+        bets = bound.fractions
         series = (bets[:, None] ** powers / powers).sum(axis=1)  # the same, and no digits cancel
-        settings[PRICES] = np.where(bets < 0.5, series, -np.log1p(-bets) - bets)
-        return settings
-
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        return self._unknown(problem, EB_MIXTURE, self.evidence(problem), self.settings(problem), REMEMBERED)
+        return bound._replace(prices=np.where(bets < 0.5, series, -np.log1p(-bets) - bets))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.costs import HOEFFDING, Costs
+from surefoot.kernels.costs import HOEFFDING, Bound
 from surefoot.problem import Problem
 
 
@@ -46,7 +46,6 @@ class Hoeffding(OneSided):
     name: ClassVar[str] = "hoeffding"
     needs_horizon: ClassVar[bool] = True
 
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        scale = 0.5 * (self.evidence(problem) + math.log(problem.rounds))
-        return self._unknown(problem, HOEFFDING, scale)
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        return Bound(HOEFFDING, 0.5 * (self.evidence(problem) + math.log(problem.rounds)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.costs import BETTING, Costs
+from surefoot.kernels.costs import BETTING, Bound
 from surefoot.problem import Problem
 
 
@@ -63,6 +63,6 @@ class KLMixture(Mixture):
 
     name: ClassVar[str] = "kl-mixture"
 
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        return self._unknown(problem, BETTING, self.evidence(problem), self.settings(problem), 2 * self.bets + 2)
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        return self.bound_of(problem, BETTING, nodes=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import Confidence
-from surefoot.kernels.costs import Costs, unknown_costs
+from surefoot.kernels.costs import PAPER, Bound
 from surefoot.problem import Problem
 
 
@@ -40,10 +40,9 @@ class Paper(Confidence):
     name: ClassVar[str] = "paper"
     needs_horizon: ClassVar[bool] = True
 
-    def new_costs(self, problem: Problem) -> Costs:
-        """Nothing known yet; see `Confidence`."""
-        scale = paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta)
-        return unknown_costs(problem.n_arms, problem.n_constraints, scale)
+    def bound(self, problem: Problem) -> Bound:
+        """The bound for a problem; see `Confidence`."""
+        return Bound(PAPER, paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta))
 
 
 def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:

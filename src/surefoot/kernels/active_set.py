@@ -16,7 +16,6 @@ from surefoot.kernels.dual import (
     BASIS,
     DEPENDENT,
     DIRECTION,
-    EMPTY,
     FEASIBLE,
     LAST_STEP,
     MEAN,
@@ -31,13 +30,10 @@ from surefoot.kernels.dual import (
     SETTLED,
     SHIFT,
     SIZE,
-    SOLVED,
     SPREAD,
     THIN,
     TOLERANCE,
-    UNDECIDED,
     WEIGHT,
-    Floats,
     Task,
     active_gaps,
     gap,
@@ -46,6 +42,7 @@ from surefoot.kernels.dual import (
     normalise,
     note_violated,
 )
+from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED, Floats
 
 
 @compiled_sum

@@ -35,6 +35,11 @@ def merged(function: F) -> F:
     return _shared(njit(**{**OPTIONS, "inline": "always"}), function)
 
 
+def compiled_inside(function: F) -> F:
+    """Compile generated code as part of its callers; it is never kept on its own."""
+    return cast(F, njit(**{**OPTIONS, "cache": False, "inline": "always"})(function))
+
+
 def compiled_sum(function: F) -> F:
     """Compile a sum, whose terms may be added in any order, and so vectorised. Nothing else may be reordered."""
     return _shared(njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"}), function)

@@ -4,43 +4,72 @@ Policies read `lower` and `upper` and nothing else, so another confidence bound 
 changes for the played arm alone, so a round refreshes one column.
 """
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
 from surefoot.kernels import bernstein, betting, eb_mixture, hoeffding
+from surefoot.kernels.betting import Mixture
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.dual import Floats, Integers
+from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, layout_of, saved
+from surefoot.kernels.types import Floats, Integers
+from surefoot.rules import SHARE, Range
 
 PAPER, HOEFFDING, BERNSTEIN, EB_MIXTURE, BETTING = range(5)
 
-NO_SETTINGS = np.zeros((0, 0))
+NO_BETS = np.zeros(0)
+
+
+class Bound(NamedTuple):
+    """A kind of confidence bound, and what it is told."""
+
+    kind: int = PAPER
+    scale: float = 0.0  # the paper's and Hoeffding's: squared radius after one observation; else the evidence asked for
+    fractions: Floats = NO_BETS  # (bets,) of the wealth that each bet of a mixture puts at stake
+    shares: Floats = NO_BETS  # (bets,) ln(share of each bet in the mixture * level)
+    prices: Floats = NO_BETS  # (bets,) psi(fraction), for the empirical Bernstein mixture
+    nodes: int = 0  # values at which past costs are remembered, for the betting bound
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of `Costs` beside the numbers of arms and guardrails."""
+        remembers = self.kind == BETTING
+        return {"bets": self.fractions.size, "wealth": self.fractions.size * remembers, "nodes": self.nodes}
 
 
 class Costs(NamedTuple):
     """Estimates of the costs of all arms (for m constraints and K arms)."""
 
-    counts: Integers  # (K,) how often each arm was observed, N(a)
-    means: Floats  # (m, K) sample means, g^_i(a)
-    lower: Floats  # (m, K) g^_i(a) - beta(a), or another lower confidence bound
-    upper: Floats  # (m, K) g^_i(a) + beta(a), or another upper confidence bound
-    scale: float  # beta(a)^2 * N(a), in the paper 4 ln(T K m / delta); for other bounds the evidence they ask for
-    kind: int  # which bound
-    settings: Floats  # (rows, bets) what it has been told beside the scale, and room to compute
-    memory: Floats  # (m, K, n) what it remembers beside counts and means
+    counts: Annotated[Integers, saved("K", rule=COUNT)]  # how often each arm was observed, N(a)
+    means: Annotated[Floats, saved("m", "K", rule=SHARE)]  # sample means, g^_i(a)
+    lower: Annotated[Floats, saved("m", "K", rule=Range(-1, 1))]  # g^_i(a) - beta(a), or another lower bound
+    upper: Annotated[Floats, saved("m", "K", rule=Range(0, 2))]  # g^_i(a) + beta(a), or another upper bound
+    contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # 1 once a lower bound was above its upper bound
+    squares: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # Bernstein bounds: sum of squared deviations
+    reach: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # empirical Bernstein mixture: the last R
+    upper_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `upper`
+    lower_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `lower`
+    nodes: Annotated[Floats, saved("m", "K", "nodes", rule=NOT_NEGATIVE)]  # weights of past costs at even spacings
+    kind: Annotated[int, derived()]  # which bound
+    scale: Annotated[float, derived()]  # see `Bound`
+    mixture: Mixture
 
 
-def unknown_costs(
-    n_arms: int, n_constraints: int, scale: float, kind: int = PAPER, settings: Floats = NO_SETTINGS, memory: int = 0
-) -> Costs:
-    """Estimates before the first observation: bounds of 0 and 1, or for the paper mean 0 and radius 1.
+def start_costs(known: Any, bound: Bound) -> None:
+    """Nothing observed yet: bounds of 0 and 1, or for the paper mean 0 and radius 1, as both algorithms start."""
+    known.lower = -1.0 if bound.kind == PAPER else 0.0
+    known.upper = 1.0
+    known.kind, known.scale = bound.kind, bound.scale
+    known.mixture.fractions, known.mixture.shares = bound.fractions, bound.shares
+    if bound.prices.size:
+        known.mixture.prices = bound.prices
 
-    The latter are the time-0 values of both algorithms.
-    """
-    shape = (n_constraints, n_arms)
-    counts, means, upper = np.zeros(n_arms, np.int64), np.zeros(shape), np.ones(shape)
-    lower = np.full(shape, -1.0 if kind == PAPER else 0.0)
-    return Costs(counts, means, lower, upper, scale, kind, settings, np.zeros((*shape, memory)))
+
+def unknown_costs(n_arms: int, n_constraints: int, bound: Bound) -> Costs:
+    """Estimates on their own, apart from a policy, before the first observation."""
+    draft = layout_of(Costs).new(K=n_arms, m=n_constraints, **bound.sizes)
+    start_costs(draft, bound)
+    return cast(Costs, draft.opened())
 
 
 @compiled
@@ -64,22 +93,33 @@ def bound(known: Costs, arm: int) -> None:
         known.upper[i, arm] = known.means[i, arm] + radius
 
 
+@compiled
+def bound_again(known: Costs) -> None:
+    """Set the paper's bounds of all arms that have been observed."""
+    if known.kind == PAPER:
+        for a in range(known.counts.size):
+            if known.counts[a] > 0:
+                bound(known, a)
+
+
 @compiled_apart
 def narrow(known: Costs, arm: int, costs: Floats) -> None:
     """Narrow the bounds of one arm by the costs it has just shown: what was once excluded stays so."""
-    n, lower, upper, memory = known.counts[arm], known.lower, known.upper, known.memory
+    n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
         if known.kind == BETTING:
-            betting.narrow(known.settings, memory, lower, upper, i, arm, n, cost)
-            continue
-        if known.kind == HOEFFDING:
-            radius = hoeffding.radius(known.scale, n)
-        elif known.kind == BERNSTEIN:
-            radius = bernstein.radius(known.scale, memory, i, arm, n, mean, cost)
+            betting.narrow(known, i, arm, n, cost)
         else:
-            useful = max(upper[i, arm] - mean, mean - lower[i, arm])
-            radius = eb_mixture.radius(known.settings, memory, i, arm, n, mean, cost, useful)
-        radius += hoeffding.rounding(n)
-        lower[i, arm] = max(lower[i, arm], mean - radius)
-        upper[i, arm] = min(upper[i, arm], mean + radius)
+            if known.kind == HOEFFDING:
+                radius = hoeffding.radius(known.scale, n)
+            elif known.kind == BERNSTEIN:
+                radius = bernstein.radius(known.scale, known.squares, i, arm, n, mean, cost)
+            else:
+                useful = max(upper[i, arm] - mean, mean - lower[i, arm])
+                radius = eb_mixture.radius(known, i, arm, n, mean, cost, useful)
+            radius += hoeffding.rounding(n)
+            lower[i, arm] = max(lower[i, arm], mean - radius)
+            upper[i, arm] = min(upper[i, arm], mean + radius)
+        if lower[i, arm] > upper[i, arm]:
+            known.contradicted[0] = 1

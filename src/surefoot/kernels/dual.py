@@ -1,20 +1,14 @@
 """The pieces of the projection's dual: scratch arrays, sums over the arms, the level, the residuals.
 
 Kernels hand one `Task` around: the data of one projection, its answer, and scratch arrays made once. Loops are scalar
-and index the arrays directly; nothing is raised, and nothing but a `workspace` is allocated.
+and index the arrays directly; nothing is raised, and nothing is allocated.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from surefoot.kernels.compile import compiled, compiled_door, compiled_sum
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-SOLVED, EMPTY, UNDECIDED = 0, 1, 2
+from surefoot.kernels.compile import compiled, compiled_sum
+from surefoot.kernels.layout import derived
+from surefoot.kernels.types import Floats, Integers
 
 # Relative to the terms of which a residual is the sum:
 SETTLED = 1e-13  # an active constraint is met
@@ -51,22 +45,10 @@ MEMBER = 2  # inverse of POSITION
 class Workspace(NamedTuple):
     """Scratch arrays for projections with one number of arms and of constraints. Their rows are named above."""
 
-    arms: Floats  # (5 + m + 1, K)
-    rows: Floats  # (8, m + 1)
-    factor: Floats  # (m + 1, m + 1) unit upper triangle of the orthogonalisation, squared lengths on the diagonal
-    places: Integers  # (3, m + 1)
-
-
-@compiled_door
-def workspace(n_arms: int, n_constraints: int) -> Workspace:
-    """Scratch arrays for `project`."""
-    size = n_constraints + 1
-    return Workspace(
-        np.zeros((BASIS + size, n_arms)),
-        np.zeros((NOISE + 1, size)),
-        np.zeros((size, size)),
-        np.zeros((3, size), np.int64),
-    )
+    arms: Annotated[Floats, derived(f"{BASIS} + m + 1", "K")]
+    rows: Annotated[Floats, derived(NOISE + 1, "m + 1")]
+    factor: Annotated[Floats, derived("m + 1", "m + 1")]  # unit upper triangle, squared lengths on the diagonal
+    places: Annotated[Integers, derived(3, "m + 1")]
 
 
 class Task(NamedTuple):

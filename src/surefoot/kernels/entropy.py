@@ -4,12 +4,14 @@ Its dual has m unknowns: x(a) is proportional to center(a) exp(-loss(a) - sum_i 
 smooth and concave; it is maximised over mu >= 0 by Newton's method on the constraints that matter, with a line search.
 """
 
-from typing import NamedTuple
+import math
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.dual import EMPTY, SOLVED, Floats
+from surefoot.kernels.layout import derived
+from surefoot.kernels.types import EMPTY, SOLVED, Floats
 
 TIGHT = 1e-11
 """Excess up to which a constraint holds."""
@@ -22,17 +24,11 @@ LARGEST = 1e9
 class Entropy(NamedTuple):
     """Space for projections of a size."""
 
-    multipliers: Floats  # (m,) mu
-    trial: Floats  # (m,)
-    gradient: Floats  # (m,) A x - b
-    direction: Floats  # (m,)
-    hessian: Floats  # (m, m) covariance of the rows of A under x
-
-
-def entropy(n_constraints: int) -> Entropy:
-    """Space for projections of a size."""
-    multipliers, trial, gradient, direction = np.zeros((4, n_constraints))
-    return Entropy(multipliers, trial, gradient, direction, np.zeros((n_constraints, n_constraints)))
+    multipliers: Annotated[Floats, derived("m")]  # mu
+    trial: Annotated[Floats, derived("m")]
+    gradient: Annotated[Floats, derived("m")]  # A x - b
+    direction: Annotated[Floats, derived("m")]
+    hessian: Annotated[Floats, derived("m", "m")]  # covariance of the rows of A under x
 
 
 @compiled
@@ -42,18 +38,18 @@ def dual_value(
     """The dual function at the multipliers; `strategy` becomes the strategy that belongs to them."""
     largest = -np.inf
     for a in range(center.size):
-        score = np.log(center[a]) - losses[a]
+        score = math.log(center[a]) - losses[a]
         for i in range(limits.size):
             score -= multipliers[i] * costs[i, a]
         strategy[a] = score
         largest = max(largest, score)
     total = 0.0
     for a in range(center.size):
-        strategy[a] = np.exp(strategy[a] - largest)
+        strategy[a] = math.exp(strategy[a] - largest)
         total += strategy[a]
     for a in range(center.size):
         strategy[a] /= total
-    value: float = -np.log(total) - largest
+    value: float = -math.log(total) - largest
     for i in range(limits.size):
         value -= multipliers[i] * limits[i]
     return value

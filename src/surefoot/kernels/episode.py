@@ -1,80 +1,91 @@
-"""A policy's life through a block of rounds, in compiled code: one loop for all policies.
+"""From a policy's kernels to what Python calls: one round, or a block of rounds, over the buffers of its state.
 
-A policy brings the type of its state and a compiled function that takes in the feedback of a round,
-``update(state, arm, propensity, loss, costs) -> status``, tied to each other by `lives_by`; a policy that draws random
-numbers of its own has ``update(state, generator, arm, ...)``. The state has the fields ``strategy`` (K,), what is
-played, and ``safe_weight`` (1,).
+A policy brings a state (`layout.py`) and a compiled function that takes in the feedback of a round,
+``update(state, arm, propensity, weight, loss, costs) -> status``. The weight is that of the proposal in the draw. A
+policy that draws random numbers of its own when it learns has ``update(state, generator, arm, ...)``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
 
-from numba.extending import overload
+from surefoot.kernels.compile import compiled, compiled_apart, compiled_inside
+from surefoot.kernels.layout import Layout, executed, layout_of
+from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
+from surefoot.kernels.watch import look
 
-from surefoot.kernels.compile import MERGED, OPTIONS, compiled_apart, njit
-from surefoot.kernels.dual import EMPTY, Floats
-from surefoot.kernels.learner import draw
-from surefoot.kernels.watch import Watch, look
-
-UPDATES: dict[type, Callable[..., int]] = {}
-RANDOM: set[type] = set()
+S = TypeVar("S")
 
 
-def lives_by(state: type, update: Callable[..., int], *, random: bool = False) -> None:
-    """Tie the type of a state to the compiled function that takes in the feedback of a round."""
-    UPDATES[state] = update
-    if random:
-        RANDOM.add(state)
+class Algorithm(Generic[S]):
+    """A state and the kernels that act on it.
 
+    Parameters
+    ----------
+    state
+        The named tuple that declares the state. It has the leaves ``strategy`` (K,), what is played, and
+        ``safe_weight`` (1,), the weight of the safe strategy in it.
+    update
+        Takes in the feedback of a round; None for a policy that learns in Python.
+    begin
+        ``begin(state)`` sets what follows from the problem and the options, before the first round.
+    restore
+        ``restore(state)`` sets what follows from the saved leaves of a state that was loaded; `begin` if left out.
+    random
+        Whether `update` and `begin` take a generator as their second argument. `restore` never does.
+    """
 
-def step(state: Any, generator: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
-    """Take in the feedback of a round, by the update that belongs to the state."""
-    update, chance = UPDATES[type(state)], (generator,) if type(state) in RANDOM else ()
-    return update(state, *chance, arm, propensity, loss, costs)
+    def __init__(
+        self,
+        state: type[S],
+        update: Callable[..., int] | None = None,
+        begin: Callable[..., Any] | None = None,
+        restore: Callable[..., Any] | None = None,
+        *,
+        random: bool = False,
+    ) -> None:
+        self.state, self.update, self.random = state, update, random
+        self.layout: Layout = layout_of(cast(Any, state))
+        self._begin, self._restore = begin, restore or begin
 
+    @cached_property
+    def step(self) -> Callable[..., int]:
+        """`update`, followed by what the state of the bounds asks for; for compiled code."""
+        source = f"""
+def step(state, {self._chance}arm, propensity, weight, loss, costs):
+    status = update(state, {self._chance}arm, propensity, weight, loss, costs)
+    return {self._reaction}
+"""
+        return compiled_inside(self._made(source, "step", self.update))
 
-@overload(step, jit_options=MERGED)
-def _compiled_step(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
-    update = UPDATES[state.instance_class]
+    @property
+    def _reaction(self) -> str:
+        """What follows an update: nothing, or a look at whether the bounds on the costs contradict each other."""
+        parts = getattr(self.state, "_fields", ())
+        if "known" not in parts:
+            return "status"
+        if "safe_strategy" not in parts:
+            return "noted(state.known, status)"
+        return "retreat(state.known, state.strategy, state.safe_weight, state.safe_strategy, status)"
 
-    def by_chance(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
-        return update(state, generator, arm, propensity, loss, costs)
+    @cached_property
+    def tell(self) -> Callable[..., int]:
+        """Take in the feedback of a round: its arguments are the two buffers, then those of `update`."""
+        source = f"""
+def tell(floats, integers, {self._chance}arm, propensity, weight, loss, costs):
+    return step(opened(floats, integers), {self._chance}arm, propensity, weight, loss, costs)
+"""
+        return compiled_apart(self._made(source, "tell", self.update, step=self.step))
 
-    def taken_in(state: Any, generator: Any, arm: Any, propensity: Any, loss: Any, costs: Any) -> Any:
-        return update(state, arm, propensity, loss, costs)
-
-    return by_chance if state.instance_class in RANDOM else taken_in
-
-
-def noticed(state: Any, eye: Watch, arm: int) -> None:
-    """Let whoever watches look at the confidence bounds of a state, if it has any."""
-    known = getattr(state, "known", None)
-    if known is not None:
-        look(eye, known.lower, known.upper, arm)
-
-
-@overload(noticed, jit_options=MERGED)
-def _compiled_noticed(state: Any, eye: Any, arm: Any) -> Any:
-    def look_at(state: Any, eye: Any, arm: Any) -> None:
-        look(eye, state.known.lower, state.known.upper, arm)
-
-    def look_away(state: Any, eye: Any, arm: Any) -> None:
-        pass
-
-    return look_at if "known" in state.fields else look_away
-
-
-def _play(
-    state: Any,
-    generator: Any,
-    eye: Watch,
-    losses: Floats,
-    costs: Floats,
-    strategies: Floats,
-    safe_weights: Floats,
-    observed: Floats,
-) -> int:
-    """Live through a block of rounds: how many there were, negative if the last left an empty safe set and ended it."""
+    @cached_property
+    def play(self) -> Callable[..., int]:
+        """Play a block of rounds; see `play_rounds`."""
+        watched = "known" in getattr(self.state, "_fields", ())
+        source = f"""
+def play(floats, integers, generator, eye, losses, costs, strategies, safe_weights, observed):
+    state = opened(floats, integers)
     strategy = state.strategy
     for t in range(len(losses)):
         for a in range(strategy.size):
@@ -83,13 +94,79 @@ def _play(
         arm = draw(strategy, generator.random())
         for i in range(observed.size):
             observed[i] = costs[t, i, arm]
-        status = step(state, generator, arm, strategy[arm], losses[t, arm], observed)
-        noticed(state, eye, arm)
+        weight = 1.0 - state.safe_weight[0]
+        status = step(state, {self._chance}arm, strategy[arm], weight, losses[t, arm], observed)
+        {"look(eye, state.known.lower, state.known.upper, arm)" if watched else "pass"}
         if status == EMPTY:
             return -(t + 1)
     return len(losses)
+"""
+        return compiled_apart(self._made(source, "play", self.update, step=self.step))
+
+    @cached_property
+    def begin(self) -> Callable[..., None]:
+        """Set what follows from the problem and the options: of the two buffers (and a generator)."""
+        chance = ", generator" if self.random else ""
+        source = f"""
+def begin(floats, integers{chance}):
+    action(opened(floats, integers){chance})
+"""
+        return compiled_apart(self._made(source, "begin", self._begin)) if self._begin else _nothing
+
+    @cached_property
+    def restore(self) -> Callable[..., None]:
+        """Set what follows from the saved leaves: of the two buffers."""
+        source = f"""
+def restore(floats, integers):
+    state = opened(floats, integers)
+    action(state)
+    status = 0
+    {self._reaction}
+"""
+        return compiled_apart(self._made(source, "restore", self._restore)) if self._restore else _nothing
+
+    @property
+    def _chance(self) -> str:
+        return "generator, " if self.random else ""
+
+    def _made(self, source: str, name: str, kernel: Any, **names: Any) -> Callable[..., Any]:
+        """A door to a kernel. Its name tells apart doors of one kernel for several states."""
+        door: Callable[..., Any] = executed(
+            source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
+            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, **names,
+        )  # fmt: skip
+        door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
+        return door
 
 
-play = compiled_apart(_play)
-# The cache on disk names the types it was compiled for, and cannot be read where an outside state cannot be imported.
-play_outside = njit(**{**OPTIONS, "cache": False, "forceinline": False})(_play)
+def _nothing(*_: Any) -> None:
+    """Stand in for a kernel that a policy does not need."""
+
+
+@compiled
+def draw(strategy: Floats, uniform: float) -> int:
+    """The arm on which a number from [0, 1) falls when the shares are laid end to end."""
+    last = 0
+    for a in range(strategy.size):
+        if strategy[a] > 0.0:
+            last = a
+            uniform -= strategy[a]
+            if uniform < 0.0:
+                return a
+    return last
+
+
+@compiled
+def noted(known: Any, status: int) -> int:
+    """The status of an update, or CONTRADICTED if the bounds on the costs contradict each other."""
+    return CONTRADICTED if known.contradicted[0] > 0 and status != EMPTY else status
+
+
+@compiled
+def retreat(known: Any, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, status: int) -> int:
+    """The same; and the safe strategy is played from then on."""
+    if known.contradicted[0] > 0:
+        safe_weight[0] = 1.0
+        for a in range(strategy.size):
+            strategy[a] = safe_strategy[a]
+    return noted(known, status)

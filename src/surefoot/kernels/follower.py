@@ -9,96 +9,89 @@ since it was found, each relative to itself, add up to a squared length of `lag`
 is one of those at which costs have to be looked at (`due`). With a lag of 0 it is found anew in every round.
 """
 
-from typing import NamedTuple
-
-import numpy as np
+import math
+from typing import Annotated, Any, NamedTuple
 
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import PAPER, Costs
-from surefoot.kernels.dual import BASE, EMPTY, SOLVED, Floats, Workspace, workspace
+from surefoot.kernels.dual import BASE, Workspace
+from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, TOTAL, derived, saved
 from surefoot.kernels.projection import project
-from surefoot.kernels.record import ROWS, enter
+from surefoot.kernels.record import Record, clear, enter
+from surefoot.kernels.types import EMPTY, KEPT, SOLVED, Floats
 from surefoot.kernels.warm import resume
+from surefoot.rules import SHARE, Range
 
-MOST = 1e150
+LARGEST_SUM = 1e150
 """Sums of estimates are kept within this: feedback on decisions with absurd propensities could overflow them."""
-
-KEPT = 3
-"""The status of a round that leaves the proposal as it is; beside SOLVED and EMPTY."""
 
 
 class Follower(NamedTuple):
     """The state of the leader's follower, and its constants."""
 
-    proposal: Floats  # (K,) x~_t
-    learning_rates: Floats  # (K,) eta_t, the same for all arms
-    inverse_caps: Floats  # (K,) infinity: no rate ever grows
-    totals: Floats  # (K,) cumulated loss estimates, counted from the smallest
-    spent: Floats  # (1,) sum of (proposal * loss estimate)^2
-    found: Floats  # (1,) `spent` when the proposal was found; -1 if it has to be found again
-    met: Floats  # (3,) rounds; those since losses last changed, and the sum of the losses met in them
-    record: Floats  # (5, K) these losses, arm by arm
-    rows: Floats  # (m, K) mean - optimism (mean - lower): the costs by which the safe set is built
-    limits: Floats  # (m,) alpha_i + K / T
-    thresholds: Floats  # (m,) alpha_i
-    floor: float  # 1 / T, or tiny if there is no horizon
-    log_horizon: float  # ln T, or 0 if there is no horizon
-    fixed_rate: float  # 0: the rate tunes itself
-    optimism: float  # share of the distance between mean and lower bound that is believed
-    lag: float  # how far the proposal may be behind
-    multipliers: Floats  # (m,) of the last projection
+    proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t
+    learning_rates: Annotated[Floats, saved("K", rule=Range(1e-300, 1e15))]  # eta_t, the same for all arms
+    totals: Annotated[Floats, saved("K")]  # cumulated loss estimates, counted from the smallest
+    spent: Annotated[Floats, saved(1, rule=NOT_NEGATIVE)]  # sum of (proposal * loss estimate)^2
+    spent_then: Annotated[Floats, saved(1, rule=Range(-1, 1e300))]  # when the proposal was found; -1: find it again
+    rounds: Annotated[Floats, saved(1, rule=COUNT)]  # of feedback
+    recent_rounds: Annotated[Floats, saved(1, rule=COUNT)]  # since losses last changed
+    recent_loss: Annotated[Floats, saved(1, rule=TOTAL)]  # sum of the losses met in those
+    record: Record
+    multipliers: Annotated[Floats, saved("m", rule=NOT_NEGATIVE)]  # of the last projection, where the next one starts
+    believed: Annotated[Floats, derived("m", "K")]  # mean - optimism (mean - lower): what the safe set is built from
+    limits: Annotated[Floats, derived("m")]  # alpha_i + K / T
+    thresholds: Annotated[Floats, derived("m")]  # alpha_i
+    floor: Annotated[float, derived()]  # 1 / T, or tiny if there is no horizon
+    log_horizon: Annotated[float, derived()]  # ln T, or 0 if there is no horizon
+    fixed_rate: Annotated[float, derived()]  # 0: the rate tunes itself
+    optimism: Annotated[float, derived()]  # share of the distance between mean and lower bound that is believed
+    lag: Annotated[float, derived()]  # how far the proposal may be behind
+    forgets: Annotated[int, derived()]  # 1: losses that have changed are forgotten
+    caps_baseline: Annotated[int, derived()]  # 1: losses count from at most weight / (2 rate)
     work: Workspace
 
 
-def new_follower(
-    thresholds: Floats, n_arms: int, horizon: int | None, floor: float, fixed_rate: float, optimism: float, lag: float
-) -> Follower:
-    """The state before the first round: the uniform proposal, and nothing believed of the costs."""
-    slack = 1.0 if horizon is None else n_arms / horizon
-    return Follower(
-        proposal=np.full(n_arms, 1.0 / n_arms),
-        learning_rates=np.full(n_arms, fixed_rate or 1.0),
-        inverse_caps=np.full(n_arms, np.inf),
-        totals=np.zeros(n_arms),
-        spent=np.zeros(1),
-        found=np.zeros(1),
-        met=np.zeros(3),
-        record=np.zeros((ROWS, n_arms)),
-        rows=np.zeros((thresholds.size, n_arms)),
-        limits=thresholds + slack,
-        thresholds=thresholds.copy(),
-        floor=floor,
-        log_horizon=0.0 if horizon is None else float(np.log(horizon)),
-        fixed_rate=fixed_rate,
-        optimism=optimism,
-        lag=lag,
-        multipliers=np.zeros(thresholds.size),
-        work=workspace(n_arms, thresholds.size),
-    )
+class Followed(NamedTuple):
+    """What became of a round."""
+
+    status: int  # SOLVED, KEPT or EMPTY
+    changed: bool  # whether losses were found to have changed, and forgotten
+
+
+def start_follower(follower: Any, thresholds: Floats, n_arms: int, horizon: int | None, floor: float) -> None:
+    """Before the first round: the uniform proposal, and nothing believed of the costs."""
+    follower.proposal = 1.0 / n_arms
+    follower.learning_rates = follower.fixed_rate or 1.0
+    follower.limits = thresholds + (1.0 if horizon is None else n_arms / horizon)
+    follower.thresholds = thresholds
+    follower.floor = floor
+    follower.log_horizon = 0.0 if horizon is None else math.log(horizon)
 
 
 @merged
-def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float, weight: float) -> int:
-    """Take in a loss and the new bounds of its arm, and find the next proposal; EMPTY if there is none, KEPT if it is.
+def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float, weight: float) -> Followed:
+    """Take in a loss and the new bounds of its arm, and find the next proposal, unless the last may be kept.
 
-    Losses count from their mean so far, which moves no minimum and saves variance. With full optimism they count from
-    at most weight / (2 rate), the weight being that of the proposal in what is played: if feedback comes at once, no
-    step is then too long for the proof (docs/theory/practical.md).
+    Losses count from their mean so far, which moves no minimum and saves variance. With `caps_baseline` they count from
+    at most weight / (2 rate), the weight being that of the proposal in the draw: no step is then too long for the proof
+    (docs/theory/practical.md). If no proposal is found (EMPTY) it is the uniform strategy.
     """
     baseline = mean_loss(follower)
-    if follower.optimism >= 1.0:
+    if follower.caps_baseline == 1:
         baseline = min(baseline, weight / (2.0 * follower.learning_rates[0]))
     estimate = (loss - baseline) / propensity
-    follower.met[0] += 1.0
-    follower.met[1] += 1.0
-    follower.met[2] += loss
-    follower.totals[arm] = min(MOST, max(-MOST, follower.totals[arm] + estimate))
-    follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, MOST)
+    follower.rounds[0] += 1.0
+    follower.recent_rounds[0] += 1.0
+    follower.recent_loss[0] += loss
+    follower.totals[arm] = min(LARGEST_SUM, max(-LARGEST_SUM, follower.totals[arm] + estimate))
+    follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, LARGEST_SUM)
     believe(follower, known, arm)
-    if follower.optimism < 1.0 and enter(follower.record, arm, loss, log_rounds(follower)):
+    changed = follower.forgets == 1 and enter(follower.record, arm, loss, log_rounds(follower))
+    if changed:
         forget(follower)
     elif may_lag(follower, known, arm):
-        return KEPT
+        return Followed(KEPT, False)
     tune(follower)
     least = follower.totals[0]
     for a in range(follower.totals.size):
@@ -106,20 +99,20 @@ def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: 
     for a in range(follower.totals.size):
         follower.totals[a] -= least
         follower.work.arms[BASE, a] = follower.totals[a]
-    status = solve(follower, follower.rows)
-    follower.found[0] = follower.spent[0] if status == SOLVED else -1.0
+    status = solve(follower, follower.believed)
+    follower.spent_then[0] = follower.spent[0] if status == SOLVED else -1.0
     if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
         status = solve(follower, known.lower)
     if status == EMPTY:
         for a in range(follower.proposal.size):
             follower.proposal[a] = 1.0 / follower.proposal.size
-    return status
+    return Followed(status, changed)
 
 
 @compiled
 def mean_loss(follower: Follower) -> float:
     """The mean of the losses met since they last changed."""
-    return float(follower.met[2] / max(1.0, follower.met[1]))
+    return float(follower.recent_loss[0] / max(1.0, follower.recent_rounds[0]))
 
 
 @compiled
@@ -127,27 +120,27 @@ def log_rounds(follower: Follower) -> float:
     """Ln T, or without a horizon ln(K + t)."""
     if follower.log_horizon > 0.0:
         return follower.log_horizon
-    return float(np.log(follower.proposal.size + follower.met[0]))
+    return float(math.log(follower.proposal.size + follower.rounds[0]))
 
 
 @compiled
 def forget(follower: Follower) -> None:
-    """Begin anew as to the losses; what is known of the costs stays."""
+    """Forget all losses; what is known of the costs stays."""
     for a in range(follower.totals.size):
         follower.totals[a] = 0.0
         follower.learning_rates[a] = follower.fixed_rate if follower.fixed_rate > 0.0 else 1.0
-        for row in range(ROWS):
-            follower.record[row, a] = 0.0
+    clear(follower.record)
     follower.spent[0] = 0.0
-    follower.met[1] = 0.0
-    follower.met[2] = 0.0
+    follower.recent_rounds[0] = 0.0
+    follower.recent_loss[0] = 0.0
 
 
 @compiled
 def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
-    """Whether the proposal may stay; then totals are counted from the smallest, or from below it."""
-    moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.found[0])
-    if follower.found[0] < 0.0 or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
+    """True if the proposal may stay; then totals are counted from the smallest, or from below it."""
+    moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.spent_then[0])
+    found = follower.spent_then[0] >= 0.0
+    if not found or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
         return False
     below = follower.totals[arm]
     if below < 0.0:
@@ -158,7 +151,7 @@ def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
 
 @compiled
 def due(n: int) -> bool:
-    """Whether n is a count at which costs are looked at: every one up to 16, then 8 from a power of 2 to the next."""
+    """True if n is a count at which costs are looked at: every one up to 16, then 8 from a power of 2 to the next."""
     spacing = 1
     while n >= 16 * spacing:
         spacing *= 2
@@ -177,19 +170,27 @@ def solve(follower: Follower, rows: Floats) -> int:
 @compiled
 def believe(follower: Follower, known: Costs, arm: int) -> None:
     """Set the costs of one arm by which the safe set is built, from its mean and lower bound."""
-    for i in range(follower.rows.shape[0]):
+    for i in range(follower.believed.shape[0]):
         mean = known.means[i, arm]
-        follower.rows[i, arm] = mean - follower.optimism * (mean - known.lower[i, arm])
+        follower.believed[i, arm] = mean - follower.optimism * (mean - known.lower[i, arm])
+
+
+@compiled
+def believe_all(follower: Follower, known: Costs) -> None:
+    """Set the costs of all arms by which the safe set is built."""
+    for a in range(known.counts.size):
+        if known.counts[a] > 0:
+            believe(follower, known, a)
 
 
 @compiled
 def tune(follower: Follower) -> None:
     """Set the rate, min(1, sqrt(K ln T / (1 + Q))), which never rises; with no horizon also the limits, K / (K + t)."""
-    n_arms, rounds = follower.proposal.size, follower.met[0]
+    n_arms, rounds = follower.proposal.size, follower.rounds[0]
     if follower.log_horizon == 0.0:
         for i in range(follower.limits.size):
             follower.limits[i] = follower.thresholds[i] + n_arms / (n_arms + rounds)
     if follower.fixed_rate == 0.0:
-        rate = min(follower.learning_rates[0], np.sqrt(n_arms * log_rounds(follower) / (1.0 + follower.spent[0])))
+        rate = min(follower.learning_rates[0], math.sqrt(n_arms * log_rounds(follower) / (1.0 + follower.spent[0])))
         for a in range(n_arms):
             follower.learning_rates[a] = rate

@@ -1,6 +1,6 @@
 """Hoeffding's radius, which is the paper's too: only the scale differs. And how radii are rounded."""
 
-import numpy as np
+import math
 
 from surefoot.kernels.compile import merged
 from surefoot.kernels.dual import ROUNDING
@@ -9,7 +9,7 @@ from surefoot.kernels.dual import ROUNDING
 @merged
 def radius(scale: float, n: int) -> float:
     """The half-width after n observations: beta(a) of Lemma 1 for the paper's scale."""
-    width: float = np.sqrt(scale / n)
+    width: float = math.sqrt(scale / n)
     return width
 
 

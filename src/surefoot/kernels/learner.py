@@ -1,13 +1,14 @@
 """Mirror descent with the log-barrier and increasing learning rates, on the truncated safe set (Section 3.2)."""
 
-from typing import NamedTuple
-
-import numpy as np
+from typing import Annotated, Any, NamedTuple
 
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import Costs
-from surefoot.kernels.dual import BASE, EMPTY, Floats, Workspace, workspace
+from surefoot.kernels.dual import BASE, Workspace
+from surefoot.kernels.layout import NOT_NEGATIVE, derived, saved
 from surefoot.kernels.projection import project
+from surefoot.kernels.types import EMPTY, Floats
+from surefoot.rules import SHARE, Range
 
 SLOWEST = 1e-11
 """No restart below this rate, whatever the feedback."""
@@ -16,36 +17,27 @@ SLOWEST = 1e-11
 class Learner(NamedTuple):
     """The state of mirror descent, and its constants."""
 
-    proposal: Floats  # (K,) x~_t, also the centre of the next step
-    learning_rates: Floats  # (K,) eta_t(a)
-    inverse_caps: Floats  # (K,) h_t(a): 1 / proposal(a) beyond which the learning rate of a grows
-    limits: Floats  # (m,) alpha_i + K / T
-    floor: float  # 1 / T
-    growth: float  # kappa
-    base_rate: Floats  # (1,) eta, with which every arm starts
-    spent: Floats  # (1,) sum of weight (proposal * loss_estimate)^2 since the start, or the last restart
-    allowance: float  # restart at half the rate once base_rate^2 * spent is above it: K ln T, or infinity for never
-    multipliers: Floats  # (m,) of the last projection
+    proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t, also the centre of the next step
+    learning_rates: Annotated[Floats, saved("K", rule=Range(1e-300, 1e15))]  # eta_t(a)
+    inverse_caps: Annotated[Floats, saved("K", rule=Range(1, 1e100))]  # h_t(a): 1 / proposal(a) above it raises eta(a)
+    base_rate: Annotated[Floats, saved(1, rule=Range(1e-300, 1e15))]  # eta, with which every arm starts
+    spent: Annotated[Floats, saved(1, rule=NOT_NEGATIVE)]  # sum of weight (proposal * loss_estimate)^2 since a restart
+    limits: Annotated[Floats, derived("m")]  # alpha_i + K / T
+    floor: Annotated[float, derived()]  # 1 / T
+    growth: Annotated[float, derived()]  # kappa
+    allowance: Annotated[float, derived()]  # restart at half the rate once base_rate^2 * spent is above it
+    multipliers: Annotated[Floats, derived("m")]  # of the last projection
     work: Workspace
 
 
-def new_learner(
-    n_arms: int, limits: Floats, learning_rate: float, floor: float, growth: float, allowance: float = np.inf
-) -> Learner:
-    """The state before the first round: the uniform proposal, caps of 2 K, one learning rate for all."""
-    return Learner(
-        proposal=np.full(n_arms, 1.0 / n_arms),
-        learning_rates=np.full(n_arms, learning_rate),
-        inverse_caps=np.full(n_arms, 2.0 * n_arms),
-        limits=limits,
-        floor=floor,
-        growth=growth,
-        base_rate=np.full(1, learning_rate),
-        spent=np.zeros(1),
-        allowance=allowance,
-        multipliers=np.zeros(limits.size),
-        work=workspace(n_arms, limits.size),
-    )
+def start_learner(
+    learner: Any, n_arms: int, limits: Floats, learning_rate: float, floor: float, growth: float, allowance: float
+) -> None:
+    """Before the first round: the uniform proposal, caps of 2 K, one learning rate for all."""
+    learner.proposal = 1.0 / n_arms
+    learner.learning_rates = learner.base_rate = learning_rate
+    learner.inverse_caps = 2.0 * n_arms
+    learner.limits, learner.floor, learner.growth, learner.allowance = limits, floor, growth, allowance
 
 
 @merged
@@ -113,16 +105,3 @@ def scatter(learner: Learner, exponentials: Floats) -> None:
     free = 1.0 - exponentials.size * learner.floor
     for a in range(exponentials.size):
         learner.proposal[a] = learner.floor + free * exponentials[a] / total
-
-
-@compiled
-def draw(strategy: Floats, uniform: float) -> int:
-    """The arm on which a number from [0, 1) falls when the shares are laid end to end."""
-    last = 0
-    for a in range(strategy.size):
-        if strategy[a] > 0.0:
-            last = a
-            uniform -= strategy[a]
-            if uniform < 0.0:
-                return a
-    return last

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.dual import Floats, Integers
+from surefoot.kernels.types import Floats, Integers
 
 OVER = 1e-12
 """A cost is above its threshold when it is so by more than this: below, it is rounding."""

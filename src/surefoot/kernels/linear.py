@@ -5,12 +5,13 @@ each step: nothing drifts. The first phase lowers the largest excess over the li
 the strategy that comes closest to being feasible.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.dual import EMPTY, SOLVED, UNDECIDED, Floats, Integers
+from surefoot.kernels.layout import derived
+from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED, Floats, Integers
 
 LEAST_PRICE = 1e-12
 """Reduced costs above minus this are rounding."""
@@ -23,30 +24,16 @@ FEASIBLE = 1e-11
 class Program(NamedTuple):
     """A linear program, and the space to solve it in."""
 
-    losses: Floats  # (K,)
-    costs: Floats  # (m, K)
-    limits: Floats  # (m,)
-    basis: Integers  # (m + 1,) columns: arms, then slacks, then the excess
-    places: Integers  # (m + 1,) rows in the order of elimination
-    matrix: Floats  # (m + 1, m + 1) the basis, eliminated
-    vectors: Floats  # (4, m + 1) right-hand side, values, prices, direction
+    losses: Annotated[Floats, derived("K")]
+    costs: Annotated[Floats, derived("m", "K")]
+    limits: Annotated[Floats, derived("m")]
+    basis: Annotated[Integers, derived("m + 1")]  # columns: arms, then slacks, then the excess
+    places: Annotated[Integers, derived("m + 1")]  # rows in the order of elimination
+    matrix: Annotated[Floats, derived("m + 1", "m + 1")]  # the basis, eliminated
+    vectors: Annotated[Floats, derived(4, "m + 1")]  # right-hand side, values, prices, direction
 
 
 RIGHT, VALUES, PRICES, DIRECTION = 0, 1, 2, 3
-
-
-def program(n_arms: int, n_constraints: int) -> Program:
-    """Space for programs of a size."""
-    rows = n_constraints + 1
-    return Program(
-        losses=np.zeros(n_arms),
-        costs=np.zeros((n_constraints, n_arms)),
-        limits=np.zeros(n_constraints),
-        basis=np.zeros(rows, np.int64),
-        places=np.zeros(rows, np.int64),
-        matrix=np.zeros((rows, rows)),
-        vectors=np.zeros((4, rows)),
-    )
 
 
 @compiled

@@ -17,24 +17,20 @@ The strategy is always computed from the multipliers, so stationarity holds by c
 the few residuals of the active constraints to bring to zero.
 """
 
-import numpy as np
+import math
 
 from surefoot.kernels.active_set import raise_multipliers
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.dual import (
     ACTIVE,
     BASE,
-    EMPTY,
     FEASIBLE,
     LAST_STEP,
     ROUNDING,
     SCORES,
     SETTLED,
-    SOLVED,
     TOLERANCE,
-    UNDECIDED,
     WEIGHT,
-    Floats,
     Task,
     Workspace,
     active_gaps,
@@ -43,6 +39,7 @@ from surefoot.kernels.dual import (
     note_violated,
     settle_sum,
 )
+from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED, Floats
 
 
 @compiled
@@ -147,7 +144,7 @@ def hold_few(task: Task, level: float, n_violated: int) -> bool:
         step_one = gap_one / pivot_one - share * step_two
         level_step = (total - first_one * step_one - first_two * step_two) / mass
         decrement = task.highest_rate * (level_step * total + step_one * cost_one + step_two * cost_two)
-        length = 1.0 if decrement < 0.05 else 1.0 / (1.0 + np.sqrt(decrement))
+        length = 1.0 if decrement < 0.05 else 1.0 / (1.0 + math.sqrt(decrement))
         if mu_one + length * step_one <= 0.0:
             if two < 0 or mu_two + length * step_two <= 0.0:
                 return False

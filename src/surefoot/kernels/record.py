@@ -10,55 +10,73 @@ every eighth loss of an arm, so a false alarm in T rounds has a probability of a
 horizon K + t takes the place of T, and the probability grows with the logarithm of t.
 """
 
-import numpy as np
+import math
+from typing import Annotated, NamedTuple
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.dual import Floats
-
-# Rows of a record:
-SEEN, TOTAL, SQUARES = 0, 1, 2  # losses of an arm, their sum, and that of their squared distances from the mean before
-LATE, LATE_TOTAL = 3, 4  # of these the latest, and their sum
-ROWS = 5
+from surefoot.kernels.layout import COUNT, TOTAL, saved
+from surefoot.kernels.types import Floats
 
 FEWEST = 16  # latest losses that say something
 EVERY = 8  # losses between two tests
 
 
+class Record(NamedTuple):
+    """The losses of each arm since they last changed."""
+
+    seen: Annotated[Floats, saved("K", rule=COUNT)]  # how many
+    total: Annotated[Floats, saved("K", rule=TOTAL)]  # their sum
+    squares: Annotated[Floats, saved("K", rule=TOTAL)]  # sum of their squared distances from the mean before
+    late: Annotated[Floats, saved("K", rule=COUNT)]  # how many are among the latest
+    late_total: Annotated[Floats, saved("K", rule=TOTAL)]  # the sum of those
+
+
 @compiled
-def enter(record: Floats, arm: int, loss: float, log_horizon: float) -> bool:
-    """Enter a loss; whether the losses of its arm have changed."""
-    error = loss - (0.5 + record[TOTAL, arm]) / (1.0 + record[SEEN, arm])
-    record[SEEN, arm] += 1.0
-    record[TOTAL, arm] += loss
-    record[SQUARES, arm] += error * error
-    record[LATE, arm] += 1.0
-    record[LATE_TOTAL, arm] += loss
-    late = record[LATE, arm]
+def enter(record: Record, arm: int, loss: float, log_horizon: float) -> bool:
+    """Enter a loss; True if the losses of its arm have changed."""
+    error = loss - (0.5 + record.total[arm]) / (1.0 + record.seen[arm])
+    record.seen[arm] += 1.0
+    record.total[arm] += loss
+    record.squares[arm] += error * error
+    record.late[arm] += 1.0
+    record.late_total[arm] += loss
+    late = record.late[arm]
     return late >= FEWEST and late % EVERY == 0.0 and has_changed(record, arm, log_horizon)
 
 
 @compiled
-def has_changed(record: Floats, arm: int, log_horizon: float) -> bool:
-    """The test; if it tells nothing and the latest losses are many, they join those before."""
-    seen, late = record[SEEN, arm], record[LATE, arm]
+def has_changed(record: Record, arm: int, log_horizon: float) -> bool:
+    """True if the test finds a change; if it does not and the latest losses are many, they join those before."""
+    seen, late = record.seen[arm], record.late[arm]
     before = seen - late
     if before > 0.0:
-        apart = abs((record[TOTAL, arm] - record[LATE_TOTAL, arm]) / before - record[LATE_TOTAL, arm] / late)
-        mean = (record[TOTAL, arm] + 1.0) / (seen + 2.0)
-        evidence = (log_horizon + np.log(40.0 * record.shape[1])) * (1.0 / before + 1.0 / late)
-        if apart > np.sqrt(2.0 * mean * (1.0 - mean) * evidence) + evidence / 3.0:
+        apart = abs((record.total[arm] - record.late_total[arm]) / before - record.late_total[arm] / late)
+        mean = (record.total[arm] + 1.0) / (seen + 2.0)
+        evidence = (log_horizon + math.log(40.0 * record.seen.size)) * (1.0 / before + 1.0 / late)
+        if apart > math.sqrt(2.0 * mean * (1.0 - mean) * evidence) + evidence / 3.0:
             return True
     if late >= max(2.0 * FEWEST, 0.5 * before):
-        record[LATE, arm] = 0.0
-        record[LATE_TOTAL, arm] = 0.0
+        record.late[arm] = 0.0
+        record.late_total[arm] = 0.0
     return False
 
 
 @compiled
-def optimistic(record: Floats, arm: int, evidence: float) -> float:
+def clear(record: Record) -> None:
+    """Forget all losses."""
+    for a in range(record.seen.size):
+        record.seen[a] = 0.0
+        record.total[a] = 0.0
+        record.squares[a] = 0.0
+        record.late[a] = 0.0
+        record.late_total[a] = 0.0
+
+
+@compiled
+def optimistic(record: Record, arm: int, evidence: float) -> float:
     """The mean loss of an arm less a radius after Bernstein; for guidance, at no stated level."""
-    seen = record[SEEN, arm]
+    seen = record.seen[arm]
     if seen == 0.0:
         return -1.0
-    radius = np.sqrt(2.0 * evidence * record[SQUARES, arm]) / seen + 0.5 * evidence / seen
-    return float(record[TOTAL, arm] / seen - min(1.0, radius))
+    radius = math.sqrt(2.0 * evidence * record.squares[arm]) / seen + 0.5 * evidence / seen
+    return float(record.total[arm] / seen - min(1.0, radius))

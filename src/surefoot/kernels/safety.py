@@ -1,10 +1,10 @@
 """Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
 
-import numpy as np
+import math
 
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
-from surefoot.kernels.dual import SOLVED, Floats
 from surefoot.kernels.linear import Program, minimise
+from surefoot.kernels.types import SOLVED, Floats
 
 COARSE = 2.0**-20
 """Upper bounds are rounded up to multiples of this for a program that could not be solved otherwise."""
@@ -56,7 +56,7 @@ def lose_least(
     if status != SOLVED:  # costs that differ by little more than rounding are made the same, or told apart
         for i in range(task.limits.size):
             for a in range(n_arms):
-                task.costs[i, a] = np.ceil(task.costs[i, a] / COARSE) * COARSE
+                task.costs[i, a] = math.ceil(task.costs[i, a] / COARSE) * COARSE
         status = minimise(task, vertex)
     spare = 1.0  # of the safe strategy, as a solution may be one only to rounding
     if status == SOLVED:
@@ -109,7 +109,7 @@ def weight_of(arm: int, upper: Floats, thresholds: Floats, excess: Floats) -> fl
 @compiled
 def mix_anchored(
     strategy: Floats, proposal: Floats, totals: Floats, rounds: float, upper: Floats, thresholds: Floats,
-    safe_strategy: Floats, safe_costs: Floats, excess: Floats, anchors: float,
+    safe_strategy: Floats, safe_costs: Floats, excess: Floats, anchors: int,
 ) -> float:  # fmt: skip
     """Mix the proposal with a strategy that is certified safe, until every cost is under its threshold.
 
@@ -137,7 +137,7 @@ def mix_anchored(
         if excess[i] > 0.0:
             weight = max(weight, excess[i] / (excess[i] + thresholds[i] - safe_costs[i]))
     price = weight * ((safe_total - own) / rounds + PATIENCE)
-    for k in range(n_arms if anchors > 0.0 else 0):
+    for k in range(n_arms if anchors == 1 else 0):
         other = weight_of(k, upper, thresholds, excess)
         if other > 0.0 and other * ((totals[k] - own) / rounds + PATIENCE) < price:
             anchor, weight, price = k, other, other * ((totals[k] - own) / rounds + PATIENCE)

@@ -5,6 +5,8 @@ them from 0 is long. From those of the last time it takes three or four steps. W
 `project`; if anything is not plain sailing, nothing is promised, and `project` is to take over.
 """
 
+import math
+
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
@@ -20,12 +22,11 @@ from surefoot.kernels.dual import (
     SETTLED,
     SHIFT,
     WEIGHT,
-    Floats,
-    Integers,
     Workspace,
     gap,
     settle_sum,
 )
+from surefoot.kernels.types import Floats, Integers
 
 STEPS = 12
 LAST = 1e-16  # squared relative length of a step whose own square is lost in rounding
@@ -71,7 +72,7 @@ def resume(
             decrement += rate * rows[DIRECTION, j] * rows[RESIDUAL, j]
         if not decrement < np.inf:
             return False
-        length = 1.0 if decrement < 0.05 else 1.0 / (1.0 + np.sqrt(decrement))
+        length = 1.0 if decrement < 0.05 else 1.0 / (1.0 + math.sqrt(decrement))
         level += length * rows[DIRECTION, 0]
         held = 0
         for j in range(n_active):

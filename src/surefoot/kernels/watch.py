@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.dual import Floats, Integers
+from surefoot.kernels.types import Floats, Integers
 
 ROUNDING = 1e-12
 

@@ -1,5 +1,7 @@
 """Policies, one algorithm per file."""
 
+from typing import Any
+
 from surefoot.policies.base import Policy
 from surefoot.policies.colb import COLB
 from surefoot.policies.constrained_exp3 import SafeExp3, SoftExp3
@@ -18,28 +20,14 @@ from surefoot.policies.tsallis_inf import TsallisINF
 from surefoot.policies.ucb1 import UCB1
 from surefoot.policies.yardsticks import AlwaysSafe, Oracle
 
-REGISTRY: dict[str, type[Policy]] = {
-    "solb": SOLB,
-    "colb": COLB,
-    "log-barrier": LogBarrier,
-    "exp3": Exp3,
-    "exp3-ix": Exp3IX,
-    "optimistic-lp": OptimisticLP,
-    "safe-optimistic-lp": SafeOptimisticLP,
-    "opb": OPB,
-    "soft-exp3": SoftExp3,
-    "safe-exp3": SafeExp3,
-    "lincon-ts": LinConTS,
-    "tsallis-inf": TsallisINF,
-    "ucb1": UCB1,
-    "thompson": ThompsonSampling,
-    "primal-dual": PrimalDual,
-    "queue-primal-dual": QueuePrimalDual,
-    "pessimistic-optimistic": PessimisticOptimistic,
-    "doubly-optimistic": DoublyOptimistic,
-    "always-safe": AlwaysSafe,
-    "oracle": Oracle,
-}
+REGISTRY: dict[str, type[Policy[Any]]] = {
+    policy.name: policy
+    for policy in (
+        SOLB, COLB, LogBarrier, Exp3, Exp3IX, OptimisticLP, SafeOptimisticLP, OPB, SoftExp3, SafeExp3, LinConTS,
+        TsallisINF, UCB1, ThompsonSampling, PrimalDual, QueuePrimalDual, PessimisticOptimistic, DoublyOptimistic,
+        AlwaysSafe, Oracle,
+    )
+}  # fmt: skip
 """Every policy of the package, by name; the contract suite runs on each."""
 
 __all__ = [

@@ -2,156 +2,238 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import json
 import math
+import re
+import threading
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefoot.kernels.costs import PAPER, Costs
-from surefoot.kernels.dual import EMPTY
-from surefoot.kernels.episode import UPDATES, noticed, play, play_outside, step
-from surefoot.kernels.learner import draw
-from surefoot.kernels.watch import IDLE, Watch
-from surefoot.problem import (
-    RULES,
-    Decision,
+from surefoot.kernels.episode import Algorithm, draw
+from surefoot.kernels.layout import Draft
+from surefoot.kernels.types import CONTRADICTED, EMPTY
+from surefoot.kernels.watch import IDLE, Watch, look
+from surefoot.problem import Decision, Problem
+from surefoot.rules import (
+    OUTCOME,
+    SHARE,
+    WHOLE,
     Floats,
-    Problem,
+    Range,
+    RuleError,
     choice,
     fields,
     frozen,
     number,
     numbers,
-    shown,
 )
 
-STATE_VERSION = 2
-BLOCK = ("losses", "costs", "strategies", "safe_weights")
+S = TypeVar("S")
+
+VERSION = 3
+"""Of saved states. Older ones are read where their leaves still exist."""
+
+ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
+                   "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
+                   "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
+                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes"})  # fmt: skip
+DROPPED = frozenset({"safe_weight"})
+"""Leaves that version 3 has and older versions lack, and the other way round."""
+
+MAGIC = b"surefoot"
+DIGEST = 16
+"""How saved bytes begin, and the length of the digest at their end."""
+
+SALT = 0x5AFEF007
+"""Sets a policy's random numbers apart from those of a world that is simulated with the same seed."""
+
+RAREST = 1e-15
+"""An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
 
 NO_COSTS = np.zeros(0)
+BLOCK = ("losses", "costs", "strategies", "safe_weights")
 
 
-class Policy(ABC):
+class Contradiction(UserWarning):
+    """A lower bound on a cost is above its upper bound: costs are not what a policy assumes."""
+
+
+class Policy(Generic[S]):
     """A way to decide. Subclasses hold the mathematics; this class the conversation with the caller.
 
-    The contract, for callers and for those who write a policy (`tests/contracts` checks it):
+    The contract, for callers and for those who write a policy (`surefoot.testing` checks it):
 
     * A policy is built by ``cls(problem, seed, **options)``. Its randomness comes from one generator of its own: same
       problem, options, seed and calls, same run.
     * ``ask()`` draws an arm from `strategy` and changes nothing but the generator. It may be called any number of times
       before feedback arrives.
-    * ``tell(decision, loss, costs)`` learns from any earlier decision, in any order, by the propensity it carries; it
-      counts as one round. Input that breaks a rule raises `ValueError` and changes nothing.
-    * `to_dict` returns JSON-able data from which `from_dict` makes a policy whose future is the same, bit for bit.
-    * After `horizon` rounds both refuse: no guarantee reaches further. Policies that need none do without.
+    * ``tell(decision, loss, costs)`` learns from an earlier decision, by the propensity it carries; it counts as one
+      round. Input that breaks a rule raises `RuleError` and changes nothing. Safety rests on feedback that comes once
+      for every decision, and for each arm in the order of asking.
+    * ``lost(decision)`` counts feedback that will never come as the worst case.
+    * `to_dict` and `to_bytes` return data from which `from_dict` and `from_bytes` make a policy whose future is the
+      same, bit for bit.
+    * After `horizon` rounds all of them refuse: no guarantee reaches further. Policies that need none do without.
+    * Threads may share a policy. A copy shares nothing with its original.
+
+    A subclass names itself (`name`), says what it promises (`kind`), and brings an `algorithm`: its state and the
+    kernels that act on it. `_start` fills in the state before the first round; the rest is done here.
     """
+
+    name: ClassVar[str]
+    """What studies and the command line call the policy."""
 
     kind: ClassVar[str]
     """What the policy promises about the constraints: "hard", "soft" or "none"."""
 
-    @property
-    def _derived(self) -> frozenset[str]:
-        """Fields of the state that are not saved, since `_restored` can compute them: by default, none."""
-        return frozenset()
+    algorithm: ClassVar[Algorithm[Any]]
+    """The state, and the kernels that act on it."""
 
     _in_turn: ClassVar[bool] = False
     """Whether `live` goes through `_learn` round by round although there is compiled code: for those who change it."""
 
-    _eye: Watch | None = None
-    """Whoever watches the confidence bounds."""
-
     _endless: bool = False
     """Whether the policy can do without a horizon."""
 
-    _weighs: bool = False
-    """Whether `tell` multiplies a loss by the weight that the proposal had in the draw."""
-
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
         if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a Problem, got {shown(problem)}")
-        if seed is not None and not isinstance(seed, np.random.SeedSequence):
-            number("seed", seed)
+            raise RuleError("problem", "be a Problem", problem)
         if problem.horizon is None and not self._endless:
-            raise ValueError(f"problem must have a horizon for {type(self).__name__}, got horizon=None")
+            raise RuleError("problem", f"have a horizon for {type(self).__name__}", problem, "horizon=None")
         self.problem = problem
         self._last = math.inf if problem.horizon is None else problem.horizon
         self._options = options
-        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._lock = threading.Lock()
         self._round = 0
-        self._costs = np.zeros(problem.n_constraints)
-        self._state = self._start()
-        self._leaves = tuple(leaves(self._state))
+        self._eye: Watch | None = None
+        self._warned = self._alarmed = False
+        self._rng = generator(seed)
+        self._draft = self.algorithm.layout.new(**self._sizes())
+        self._start(self._draft)
+        self._attach()
+        chance = (self._rng,) if self.algorithm.random else ()
+        self.algorithm.begin(self._draft.floats, self._draft.integers, *chance)
+        self._rarest = self._least_propensity()
 
-    @abstractmethod
-    def _start(self) -> Any:
-        """The state before the first round: arrays, in (nested) named tuples, that `_learn` changes in place.
+    def _sizes(self) -> dict[str, int]:
+        """The sizes of the state: K arms, m guardrails of which it takes notice, and others that it declares."""
+        return {"K": self.problem.n_arms, "m": self.problem.n_constraints}
 
-        It has the fields ``strategy`` (K,), the probabilities from which `ask` draws, and ``safe_weight`` (1,).
+    def _start(self, state: Any) -> None:
+        """Fill in what is not 0 before the first round, and what `algorithm.begin` does not set.
+
+        ``state.rate = 0.1`` sets a constant, ``state.totals = 1.0`` fills an array.
         """
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        """Take in the feedback of one decision; the input is valid. By default, the update tied to the state."""
-        if step(self._state, self._rng, arm, propensity, loss, costs[: self._n_heeded]) == EMPTY:
+    def _check(self) -> None:
+        """Refuse a loaded state whose leaves do not fit each other."""
+
+    def _least_propensity(self) -> float:
+        """The smallest probability with which the policy can have drawn an arm."""
+        return RAREST
+
+    def _attach(self) -> None:
+        """Set what points into the buffers."""
+        self._state: S = self._draft.opened()
+        self._costs = np.zeros(self.problem.n_constraints)
+        self._heeded = self._costs[: self._sizes()["m"]]
+
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        """Take in the feedback of one decision; the input is valid. By default, the algorithm's update."""
+        chance = (self._rng,) if self.algorithm.random else ()
+        buffers = self._draft.floats, self._draft.integers
+        status = self.algorithm.tell(*buffers, *chance, arm, propensity, weight, loss, costs)
+        if status == EMPTY:
             self._recover()
+        elif status == CONTRADICTED:
+            self._alarmed = True
 
     def _recover(self) -> None:
         """Find a strategy after an update that has found the safe set empty, and said so."""
         raise NotImplementedError(f"{type(self).__name__} never finds an empty safe set")
 
-    @property
-    def _n_heeded(self) -> int:
-        """How many of the costs, counted from the first, the update looks at."""
-        return self.problem.n_constraints
+    def _shown(self, array: Floats) -> Floats:
+        """A read-only copy: what a property shows stays as it is when the policy learns on."""
+        with self._lock:
+            return frozen(array.copy())
 
     @property
     def strategy(self) -> Floats:
         """The probabilities from which `ask` draws (x_t); a read-only copy."""
-        return snapshot(self._state.strategy)
+        return self._shown(self._played.strategy)
 
     @property
     def safe_weight(self) -> float:
         """The weight of the safe strategy in what is played (gamma_{t-1}); 0 for policies that never mix it in."""
-        return float(self._state.safe_weight[0])
+        return float(self._played.safe_weight[0])
+
+    @property
+    def _played(self) -> Any:
+        """The state, which has ``strategy`` and ``safe_weight``; its type parameter cannot say so."""
+        return self._state
 
     @property
     def round(self) -> int:
         """How many rounds of feedback the policy has seen."""
         return self._round
 
+    @property
+    def contradicted(self) -> bool:
+        """Whether a lower bound on a cost has been above its upper bound: costs are not what the policy assumes.
+
+        A hard policy plays the safe strategy from then on.
+        """
+        known = getattr(self._state, "known", None)
+        return known is not None and bool(known.contradicted[0])
+
     def ask(self) -> Decision:
         """Draw an arm from the strategy; keep the decision for `tell`."""
-        if self._round >= self._last:
-            self._refuse("ask")
-        strategy = self._state.strategy
-        arm = draw(strategy, self._rng.random())
-        return Decision(arm, float(strategy[arm]), 1.0 - float(self._state.safe_weight[0]))
+        state = self._played
+        with self._lock:
+            if self._round >= self._last:
+                self._refuse("ask")
+            arm = draw(state.strategy, self._rng.random())
+            return Decision(arm, float(state.strategy[arm]), 1.0 - float(state.safe_weight[0]))
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
-        if self._round >= self._last:
-            self._refuse("tell")
         arm, propensity, weight = self._checked_decision(decision)
         if not is_share(loss):
-            loss = float(number("loss", loss))
-        if self._weighs:
-            loss *= weight
-        self._learn(arm, propensity, loss, self._checked_costs(costs))
-        if self._eye is not None:
-            noticed(self._state, self._eye, arm)
-        self._round += 1
+            loss = float(number("loss", loss, OUTCOME))
+        with self._lock:
+            if self._round >= self._last:
+                self._refuse("tell")
+            self._set_costs(costs)
+            self._learn(arm, propensity, weight, loss, self._heeded)
+            self._look(arm)
+            self._round += 1
+        if self._alarmed:
+            self._warn()
+
+    def lost(self, decision: Decision | Sequence[Any]) -> None:
+        """Give up on the feedback of a decision: it counts as the worst case, a loss of 1 and every cost 1."""
+        self.tell(decision, 1.0, [1.0] * self.problem.n_constraints)
+
+    def reseed(self, seed: int | np.random.SeedSequence | None = None) -> None:
+        """Draw from another stream from now on: copies and restored policies draw the same arms otherwise."""
+        fresh = generator(seed)
+        with self._lock:
+            self._rng = fresh
 
     def live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        """Live through a block of rounds: the same as `ask` and `tell` in turn, bit for bit, and faster.
+        """Play a block of rounds: the same as `ask` and `tell` in turn, bit for bit, and faster.
 
         Parameters
         ----------
         losses
-            Of every arm in every round, (n, K). Like the costs they are not checked: that is up to whoever made them.
+            Of every arm in every round, (n, K). Like the costs they are not checked: the caller has done that.
         costs
             (n, m, K).
         strategies
@@ -163,38 +245,57 @@ class Policy(ABC):
         shapes = (n, n_arms), (n, n_constraints, n_arms), (n, n_arms), (n,)
         for name, array, shape in zip(BLOCK, (losses, costs, strategies, safe_weights), shapes, strict=True):
             if array.shape != shape:
-                raise ValueError(f"{name} must be an array of shape {shape}, got one of shape {array.shape}")
-        if self._round + n > self._last:
-            self._refuse("live")
-        if type(self._state) in UPDATES and not self._in_turn:
-            self._live_compiled(losses, costs, strategies, safe_weights)
-        else:
-            self._live_in_turn(losses, costs, strategies, safe_weights)
-        self._round += len(losses)
+                raise RuleError(name, f"be an array of shape {shape}", array, f"one of shape {array.shape}")
+        with self._lock:
+            if self._round + n > self._last:
+                self._refuse("live")
+            if self.algorithm.update is not None and not self._in_turn:
+                self._live_compiled(losses, costs, strategies, safe_weights)
+            else:
+                self._live_in_turn(losses, costs, strategies, safe_weights)
+            self._round += n
+        if self._alarmed or self.contradicted:
+            self._warn()
 
     def watched(self, eye: Watch) -> None:
         """From now on let someone who knows the true costs look at the confidence bounds after every round."""
         self._eye = eye
 
+    def _look(self, arm: int) -> None:
+        if self._eye is not None and hasattr(self._state, "known"):
+            look(self._eye, self._played.known.lower, self._played.known.upper, arm)
+
     def _live_in_turn(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        state = self._played
         for t in range(len(losses)):
-            strategies[t], safe_weights[t] = self._state.strategy, self.safe_weight
-            arm = draw(self._state.strategy, self._rng.random())
-            received = np.ascontiguousarray(costs[t, :, arm])
-            loss = float(losses[t, arm]) * (1.0 - self.safe_weight if self._weighs else 1.0)
-            self._learn(arm, float(strategies[t, arm]), loss, received)
-            if self._eye is not None:
-                noticed(self._state, self._eye, arm)
+            strategies[t], safe_weights[t] = state.strategy, state.safe_weight[0]
+            arm = draw(state.strategy, self._rng.random())
+            self._costs[:] = costs[t, :, arm]
+            weight = 1.0 - float(safe_weights[t])
+            self._learn(arm, float(strategies[t, arm]), weight, float(losses[t, arm]), self._heeded)
+            self._look(arm)
 
     def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        lived, observed, eye = 0, np.zeros(self._n_heeded), self._eye or IDLE
-        rounds_of = play if type(self._state).__module__.startswith("surefoot.") else play_outside
+        lived, eye, buffers = 0, self._eye or IDLE, (self._draft.floats, self._draft.integers)
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = rounds_of(self._state, self._rng, eye, *rest, observed)
+            rounds = self.algorithm.play(*buffers, self._rng, eye, *rest, self._heeded)
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()
+
+    def _warn(self) -> None:
+        self._alarmed = False
+        if not self._warned:
+            self._warned = True
+            now = "plays the safe strategy" if self.kind == "hard" else "goes on"
+            warnings.warn(
+                f"{type(self).__name__} has found a lower bound on a cost above its upper bound after round "
+                f"{self._round}: costs are not independent with fixed means, or feedback was late, lost or repeated; "
+                f"from now on the policy {now}",
+                Contradiction,
+                stacklevel=3,
+            )
 
     # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
     # decide, and find the words if they refuse.
@@ -204,141 +305,197 @@ class Policy(ABC):
             arm, propensity = decision[0], decision[1]
             weight = decision[2] if len(decision) > 2 else 1.0
         except (TypeError, IndexError, KeyError):
-            raise ValueError(f"decision must start with an arm and a propensity, got {shown(decision)}") from None
+            raise RuleError("decision", "start with an arm and a propensity", decision) from None
         if type(arm) is not int or arm < 0:
-            arm = int(number("arm", arm))
+            arm = number("arm", arm, WHOLE)
         if arm >= self.problem.n_arms:
-            raise ValueError(f"arm must be below n_arms = {self.problem.n_arms}, got {arm}")
-        if not (is_share(propensity) and propensity > 1e-300):
-            propensity = float(number("propensity", propensity))
+            raise RuleError("arm", f"be below n_arms = {self.problem.n_arms}", arm)
+        if not (is_share(propensity) and propensity >= self._rarest):
+            propensity = float(number("propensity", propensity, Range(self._rarest, 1)))
         if not is_share(weight):
-            weight = float(number("proposal_weight", weight))
+            weight = float(number("proposal_weight", weight, SHARE))
         return arm, propensity, weight
 
-    def _checked_costs(self, costs: Any) -> Floats:
-        if type(costs) in (list, tuple) and len(costs) == self._costs.size:
-            for i, cost in enumerate(costs):
-                if not is_share(cost):
-                    break
-                self._costs[i] = cost
-            else:
-                return self._costs
-        return numbers("costs", costs, self._costs.size)
+    def _set_costs(self, costs: Any) -> None:
+        if type(costs) in (list, tuple) and len(costs) == self._costs.size and all(map(is_share, costs)):
+            self._costs[:] = costs
+        else:
+            self._costs[:] = numbers("costs", costs, OUTCOME, self._costs.size)
 
-    def _refuse(self, what: str) -> None:
-        raise ValueError(
-            f"{what} must not be called after horizon = {self.problem.horizon} rounds (the guarantees end there), "
-            f"got a call after round {self._round}"
+    def _refuse(self, what: str) -> NoReturn:
+        raise RuleError(
+            what,
+            f"not be called after horizon = {self.problem.horizon} rounds (the guarantees end there)",
+            self._round,
+            f"a call after round {self._round}",
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole policy as JSON-able data."""
+    def _header(self) -> dict[str, Any]:
+        """All of a policy but its state, as JSON-able data."""
         return {
             "policy": type(self).__name__,
-            "version": STATE_VERSION,
+            "version": VERSION,
             "problem": self.problem.to_dict(),
             "options": dict(self._options),
             "round": self._round,
-            "generator": self._rng.bit_generator.state,
-            "state": pack(self._state, self._derived),
+            "generator": written(self._rng.bit_generator.state),
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole policy as JSON-able data, for people to read."""
+        with self._lock:
+            return sealed({**self._header(), "state": self._draft.to_dict()})
+
+    def to_bytes(self) -> bytes:
+        """The whole policy as bytes: a header in JSON, then the saved part of its buffers."""
+        with self._lock:
+            floats, integers = self._draft.saved
+            header = json.dumps(self._header(), separators=(",", ":")).encode()
+            body = header + floats.tobytes() + integers.tobytes()
+        whole = MAGIC + len(header).to_bytes(4, "little") + body
+        return whole + hashlib.blake2b(whole, digest_size=DIGEST).digest()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The policy that `to_dict` described: its next draws and answers are the same."""
-        fields("data", data, "policy", "version", "problem", "options", "round", "generator", "state")
-        choice("policy", data["policy"], (cls.__name__,))
-        if type(data["version"]) is not int or data["version"] != STATE_VERSION:
-            raise ValueError(f"version must be {STATE_VERSION}, got {shown(data['version'])}")
-        problem = Problem.from_dict(data["problem"])
+        names = ["policy", "version", "problem", "options", "round", "generator", "state"]
+        version = dict(data).get("version") if hasattr(data, "items") else None
+        if type(version) is int and 1 <= version < VERSION:
+            fields("data", data, *names)
+            policy = cls._made(data)
+            policy._load_old(version, data["state"])
+        else:
+            fields("data", data, *names, "digest")
+            policy = cls._made(data)
+            policy._draft.load(data["state"])
+        policy._finish_loading()
+        if version == VERSION and data["digest"] != sealed(data)["digest"]:
+            raise RuleError("digest", "be that of the saved policy, which was changed", data["digest"])
+        return policy
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The policy that `to_bytes` wrote: its next draws and answers are the same."""
+        start = len(MAGIC) + 4
+        whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
+        if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
+            raise RuleError("data", "be the bytes that to_bytes returned", data, f"{len(data)} other bytes")
+        end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
+        policy = cls._made(json.loads(whole[start:end]))
+        floats, integers = policy._draft.saved
+        middle, sizes = end + floats.nbytes, len(policy._draft.plan.sizes)
+        if len(whole) != middle + integers.nbytes:
+            raise RuleError("data", f"hold {floats.size + integers.size} numbers", data, f"{len(data)} bytes")
+        read = np.frombuffer(whole[middle:], np.int64)
+        if (read[:sizes] != integers[:sizes]).any():
+            raise RuleError("data", "have the sizes of its problem", data, f"{read[:sizes].tolist()}")
+        floats[:], integers[:] = np.frombuffer(whole[end:middle]), read
+        policy._draft.check()
+        policy._finish_loading()
+        return policy
+
+    @classmethod
+    def _made(cls, header: Mapping[str, Any]) -> Self:
+        """A new policy as a header describes it; its state is yet to be loaded."""
+        choice("policy", header["policy"], (cls.__name__,))
+        version = header["version"]
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise RuleError("version", f"be at most {VERSION}", version)
+        problem, options = Problem.from_dict(header["problem"]), header["options"]
         try:
             with warnings.catch_warnings():  # whoever made the policy has been warned
                 warnings.simplefilter("ignore", UserWarning)
-                policy = cls(problem, **data["options"])
+                policy = cls(problem, **options)
         except TypeError:
-            raise ValueError(f"options must be those of {cls.__name__}, got {shown(data['options'])}") from None
-        fields("options", data["options"], *policy._options)
-        generator = policy._rng.bit_generator
-        with suppress(TypeError, ValueError, KeyError, OverflowError):  # whatever went wrong shows in the next line
-            generator.state = data["generator"]
-        if generator.state != data["generator"] or generator.state["state"]["inc"] % 2 == 0:
-            raise ValueError(f"generator must be the state of a PCG64, got {shown(data['generator'])}")
-        policy._round = int(number("round", data["round"]))
+            raise RuleError("options", f"be those of {cls.__name__}", options) from None
+        if version == VERSION:
+            fields("options", options, *policy._options)
+        policy._rng = read_generator(header["generator"])
+        policy._round = number("round", header["round"], WHOLE)
         if policy._round > policy._last:
-            raise ValueError(f"round must be at most horizon = {problem.horizon}, got {policy._round}")
-        unpack(policy._state, data["state"], policy._derived)
-        policy._restored()
+            raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
         return policy
 
-    def _restored(self) -> None:  # noqa: B027 (a policy that saves all it has needs nothing here)
-        """Check what was loaded against itself, and compute what was not saved."""
+    def _load_old(self, version: int, tree: Any) -> None:
+        """Load a state of an older version, if its leaves still exist."""
+        try:
+            self._draft.load(tree, ADDED, DROPPED)
+        except RuleError as error:
+            if error.argument != "state":
+                raise
+            raise RuleError(
+                "version", f"be {VERSION} for this policy and its options, whose state has other leaves now", version
+            ) from None
+
+    def _finish_loading(self) -> None:
+        """Set what follows from the leaves that were loaded, if they fit each other."""
+        self._attach()
+        self.algorithm.restore(self._draft.floats, self._draft.integers)
+        self._check()
+        self._warned = self.contradicted
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_state", "_eye")}
+            kept["_draft"] = self._draft.floats.copy(), self._draft.integers.copy()
+            kept["_rng"] = copy.deepcopy(self._rng)
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        layout = self.algorithm.layout
+        self._draft = Draft(layout, layout.plan(**self._sizes()), *kept["_draft"])
+        self._lock, self._eye = threading.Lock(), None
+        self._attach()
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._options.items())
         return f"{type(self).__name__}({self.problem!r}{options}) at round {self._round}"
 
 
-def plain(name: str, value: float) -> float:
+def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
+    """The generator of a policy, whose stream differs from ``np.random.default_rng(seed)``."""
+    if isinstance(seed, np.random.SeedSequence):
+        entropy, key = seed.entropy, tuple(seed.spawn_key)
+    else:
+        entropy, key = None if seed is None else number("seed", seed, WHOLE), ()
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(*key, SALT))))
+
+
+def written(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a PCG64, its 128-bit integers as text, which every JSON library can write."""
+    return {**state, "state": {name: hex(value) for name, value in state["state"].items()}}
+
+
+def read_generator(data: Any) -> np.random.Generator:
+    """The generator that `written` described; older states have the integers themselves."""
+    bits: Any = np.random.PCG64(0)
+    with suppress(TypeError, ValueError, KeyError, OverflowError, AttributeError):  # it shows in the next line
+        integers = {name: int(value, 16) if isinstance(value, str) else value for name, value in data["state"].items()}
+        bits.state = {**data, "state": integers}
+        if integers["inc"] % 2 == 1 and written(bits.state) == written({**data, "state": integers}):
+            return np.random.Generator(bits)
+    raise RuleError("generator", "be the state of a PCG64", data)
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed."""
+    content = {name: value for name, value in data.items() if name != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    text = re.sub(r"(?<=\d)\.0(?=[],}])", "", text)  # some JSON libraries write 1 for 1.0
+    return {**content, "digest": hashlib.blake2b(text.encode(), digest_size=DIGEST).hexdigest()}
+
+
+def plain(name: str, value: float, rule: Range) -> float:
     """A checked option as a plain float, which JSON can hold."""
-    return float(number(name, value))
+    return float(number(name, value, rule))
 
 
-def optional(name: str, value: float | None) -> float | None:
+def optional(name: str, value: float | None, rule: Range) -> float | None:
     """The same for an option that may be left to the policy."""
-    return None if value is None else plain(name, value)
+    return None if value is None else plain(name, value, rule)
 
 
 def is_share(value: object) -> bool:
-    """Tell a plain float in [0, 1]."""
+    """True if the value is a plain float in [0, 1]."""
     return type(value) is float and 0.0 <= value <= 1.0
-
-
-# What the states of the package's policies hold beside what they have learnt: copies from the problem, what follows
-# from the rest, scratch space.
-DERIVED = frozenset({
-    "limits", "multipliers", "work", "lower", "upper", "strategy", "safe_strategy", "safe_costs", "thresholds", "task",
-    "vertex", "observed_loss", "scores", "settings", "memory",
-})  # fmt: skip
-
-
-def learnt(state: Any, derived: frozenset[str]) -> dict[str, Any]:
-    """The arrays, and bundles of them, that a state has learnt."""
-    if isinstance(state, Costs) and state.kind == PAPER:  # bounds that follow from counts and means
-        derived = derived | {"lower", "upper", "memory"}
-    parts = state._asdict().items()
-    return {name: value for name, value in parts if isinstance(value, np.ndarray | tuple) and name not in derived}
-
-
-def pack(state: Any, derived: frozenset[str]) -> dict[str, Any]:
-    """What a state has learnt, as nested lists."""
-    parts = learnt(state, derived).items()
-    return {name: value.tolist() if isinstance(value, np.ndarray) else pack(value, derived) for name, value in parts}
-
-
-def unpack(state: Any, data: Any, derived: frozenset[str]) -> None:
-    """Fill a state with what `pack` made of one, checked as all input is."""
-    parts = learnt(state, derived)
-    fields("state", data, *parts)
-    for name, value in parts.items():
-        if isinstance(value, np.ndarray):
-            rule = f"state.{name}" if f"state.{name}" in RULES else "state.other"
-            received = numbers(rule, data[name], *value.shape)
-            if name in ("counts", "empty_rounds") and not (received == np.floor(received)).all():
-                raise ValueError(f"state.{name} must be whole numbers, got {shown(data[name])}")
-            value[...] = received
-        else:
-            unpack(value, data[name], derived)
-
-
-def leaves(state: Any) -> Iterator[Any]:
-    """The arrays and constants of nested named tuples, in order."""
-    for value in state:
-        if isinstance(value, tuple):
-            yield from leaves(value)
-        else:
-            yield value
-
-
-def snapshot(array: Floats) -> Floats:
-    """A read-only copy: what a property shows stays as it is when the policy learns on."""
-    return frozen(array.copy())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-import surefoot.policies.practical as practical
+from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
-from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.episode import lives_by
+from surefoot.kernels.costs import Costs, bound_again, observe
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
-from surefoot.policies.mirror import MirrorDescent
+from surefoot.kernels.types import Floats
+from surefoot.policies.guarded import Guarded, Method, MirrorDescent
+from surefoot.policies.practical import FollowLeader
+from surefoot.policies.presets import Preset
 
 
 class State(NamedTuple):
@@ -20,42 +24,46 @@ class State(NamedTuple):
 
     learner: Learner
     known: Costs
-    empty_rounds: Floats  # (1,)
-    strategy: Floats  # (K,) x_t: the proposal itself
-    safe_weight: Floats  # (1,) 0
+    empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
+    strategy: Annotated[Floats, derived("K")]  # x_t: the proposal itself
+    safe_weight: Annotated[Floats, derived(1)]  # 0
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Lines 6 to 18 of Algorithm 1; EMPTY calls for line 20."""
     observe(state.known, arm, costs)  # line 6
-    return descend(state.learner, state.known, arm, loss / propensity, 1.0)  # lines 7 to 18
+    status = descend(state.learner, state.known, arm, loss / propensity, 1.0)  # lines 7 to 18
+    show_proposal(state)
+    return status
 
 
 @compiled
-def learn(
-    arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float,
-    base_rate: Floats, spent: Floats, allowance: float, multipliers: Floats,
-    arms: Floats, rows: Floats, factor: Floats, places: Integers,
-    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
-    memory: Floats,
-    empty_rounds: Floats, strategy: Floats, safe_weight: Floats,
-) -> int:  # fmt: skip
-    """`update`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
-    work = Workspace(arms, rows, factor, places)
-    learner = Learner(
-        proposal, rates, caps, limits, floor, growth, base_rate, spent, allowance, multipliers, work
-    )  # fmt: skip
-    known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
-    state = State(learner, known, empty_rounds, strategy, safe_weight)
-    return update(state, arm, propensity, loss, costs)
+def show_proposal(state: State) -> None:
+    """Play the proposal."""
+    for a in range(state.strategy.size):
+        state.strategy[a] = state.learner.proposal[a]
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    show_proposal(state)
 
 
-class COLB(MirrorDescent):
+class SoftMirror(MirrorDescent):
+    """COLB as in the paper."""
+
+    algorithm = Algorithm(State, update, show_proposal, restore)
+
+    def recover(self, state: Any, rng: np.random.Generator) -> None:
+        """Line 20: play a uniform draw from the truncated simplex."""
+        super().recover(state, rng)
+        show_proposal(state)
+
+
+class COLB(Guarded):
     """Constrained OMD with Log-Barrier: losses may be adversarial, violations vanish on average.
 
     Each round it plays the point that mirror descent with the log-barrier finds in an optimistic estimate of the safe
@@ -67,24 +75,23 @@ class COLB(MirrorDescent):
     problem
         What is to be solved. A safe strategy is not needed.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     preset
-        "practical", tighter bounds on the costs and a rate that tunes itself (`surefoot.policies.practical`);
-        "guaranteed", what of it keeps the benchmark in the safe set; or "paper", the paper to the letter. If it is left
-        out: "paper" if a learning rate or a benchmark loss is given, else "practical".
+        "practical": narrower bounds on the costs and a rate that tunes itself (`surefoot.policies.practical`);
+        "guaranteed": the same without what has no proof; or "paper": the paper to the letter.
     learning_rate
-        Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 2; "practical", the
-        same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start
-        at 1/2, and at half the rate again from the analytic centre of the safe set whenever rate^2 times the sum of
-        (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets tune their own
-        rate, but take a number.
+        A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 2; "practical",
+        the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
+        start at 1/2, and begin again at half the rate from the analytic centre of the safe set whenever rate^2 times
+        the sum of (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets tune
+        their own rate if none is given.
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
         preset of that name, and bets in the others.
     benchmark_loss
-        The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
-        case, the horizon.
+        For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
+        "practical"; else its worst case, the horizon.
 
     Notes
     -----
@@ -110,20 +117,11 @@ class COLB(MirrorDescent):
     array([0.403, 0.193, 0.403])
     """
 
+    name: ClassVar[str] = "colb"
     kind: ClassVar[str] = "soft"
+    methods: ClassVar[Mapping[str, type[Method]]] = {
+        "practical": FollowLeader, "guaranteed": FollowLeader, "paper": SoftMirror,
+    }  # fmt: skip
 
-    def _start(self) -> State | practical.SoftState:
-        if not self._paper:
-            return practical.new_soft(self.problem, self._options["preset"], self._new_costs(), self._fixed_rate())
-        learner = self._new_learner()
-        return State(learner, self._new_costs(), np.zeros(1), learner.proposal, np.zeros(1))
-
-    def _restored(self) -> None:
-        super()._restored()
-        if self.safe_weight != 0.0:
-            raise ValueError(f"state.safe_weight must be 0, got {self.safe_weight:g}")
-
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        door = learn if self._paper else practical.learn_soft
-        if door(arm, propensity, loss, costs, *self._leaves) == EMPTY:
-            self._recover()  # line 20
+    def _usual_bounds(self, preset: Preset) -> Confidence:
+        return Betting() if preset.follows else Paper()

@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
-from surefoot.kernels.dual import EMPTY, SOLVED, Floats
-from surefoot.kernels.entropy import Entropy, entropy, project_entropy
-from surefoot.kernels.episode import lives_by
+from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.entropy import Entropy, project_entropy
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import optional, snapshot
-from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, restore
-from surefoot.problem import SUM_TOLERANCE, Problem
+from surefoot.kernels.types import EMPTY, SOLVED, Floats, Integers
+from surefoot.policies.base import optional
+from surefoot.policies.estimates import EstimatesCosts, bound_on_costs, bounds_option, check_costs, known_safe
+from surefoot.policies.rates import RATE
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
 
 
 class State(NamedTuple):
     """The proposal, what is known of the costs, and what is played."""
 
-    proposal: Floats  # (K,) x~_t
+    proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t
     known: Costs
-    empty_rounds: Floats  # (1,)
-    scores: Floats  # (K,) scratch: rate times the loss estimate
+    empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
+    gave_up: Annotated[Integers, saved(1, rule=COUNT)]  # 1 if the safe set was empty after the last round
+    scores: Annotated[Floats, derived("K")]  # scratch: rate times the loss estimate
     work: Entropy
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,)
-    safe_strategy: Floats  # (K,)
-    safe_costs: Floats  # (m,)
-    thresholds: Floats  # (m,)
-    rate: float  # eta, and the bias of the loss estimates
-    floor: float  # least share of an arm in the proposal
-    mixing: float  # 1: mix in the safe strategy; 0: do not
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]
+    safe_strategy: Annotated[Floats, derived("K")]
+    safe_costs: Annotated[Floats, derived("m")]
+    thresholds: Annotated[Floats, derived("m")]
+    rate: Annotated[float, derived()]  # eta, and the bias of the loss estimates
+    floor: Annotated[float, derived()]  # least share of an arm in the proposal
+    mixing: Annotated[int, derived()]  # 1: mix in the safe strategy; 0: do not
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """A step of mirror descent in the safe set at the lower cost bounds; then the mixture."""
     observe(state.known, arm, costs)
     for a in range(state.scores.size):
@@ -55,26 +59,31 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
         total += state.proposal[a]
     for a in range(state.scores.size):
         state.proposal[a] /= total
-    choose(state, status == EMPTY)
+    state.gave_up[0] = 1 if status == EMPTY else 0
+    choose(state)
     return SOLVED
 
 
 @compiled
-def choose(state: State, empty: bool) -> None:
+def choose(state: State) -> None:
     """The proposal, with as much of the safe strategy as the upper cost bounds ask for, or all of it."""
     weight = 0.0
-    if state.mixing > 0.0:
+    if state.mixing == 1:
         weight = 1.0
-        if not empty:
+        if state.gave_up[0] == 0:
             weight = weight_needed(state.proposal, state.known.upper, state.thresholds, state.safe_costs)
     state.safe_weight[0] = weight
     mix(state.strategy, weight, state.safe_strategy, state.proposal)
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    choose(state)
 
 
-class SoftExp3(EstimatesCosts):
+class SoftExp3(EstimatesCosts[State]):
     """Soft constraints, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
 
     Regret and total violation are of order sqrt(K T), whatever the loss of the best strategy.
@@ -84,7 +93,7 @@ class SoftExp3(EstimatesCosts):
     problem
         What is to be solved. A safe strategy is not needed.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``; loss estimates are divided by the probability plus as much.
     confidence
@@ -109,7 +118,9 @@ class SoftExp3(EstimatesCosts):
     array([0.343, 0.314, 0.343])
     """
 
+    name: ClassVar[str] = "soft-exp3"
     kind: ClassVar[str] = "soft"
+    algorithm = Algorithm(State, update, choose, restore)
     mixes: ClassVar[bool] = False
 
     def __init__(
@@ -120,47 +131,33 @@ class SoftExp3(EstimatesCosts):
         learning_rate: float | None = None,
         confidence: str | Mapping[str, Any] | Confidence | None = None,
     ) -> None:
-        rate = optional("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate, RATE)
         super().__init__(problem, seed, learning_rate=rate, confidence=bounds_option(confidence))
 
-    def _start(self) -> State:
-        problem, safe = self.problem, self.problem.safe
-        if self.mixes and safe is None:
-            raise ValueError(f"problem must have a safe strategy for {type(self).__name__}, got safe=None")
-        n_arms, n_constraints, rate = problem.n_arms, problem.n_constraints, self._options["learning_rate"]
-        if rate is None:
-            rate = math.sqrt(math.log(n_arms / problem.delta) / (n_arms * problem.rounds))
-        state = State(
-            proposal=np.full(n_arms, 1.0 / n_arms),
-            known=bounded_costs(problem, self._options["confidence"]),
-            empty_rounds=np.zeros(1),
-            scores=np.zeros(n_arms),
-            work=entropy(n_constraints),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            safe_strategy=np.zeros(n_arms) if safe is None else safe.strategy.copy(),
-            safe_costs=np.zeros(n_constraints) if safe is None else safe.costs.copy(),
-            thresholds=problem.thresholds.copy(),
-            rate=rate,
-            floor=1.0 / problem.rounds**2,
-            mixing=float(self.mixes),
-        )
-        choose(state, False)
-        return state
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
 
-    def _restored(self) -> None:
-        state, weight = self._state, self.safe_weight
-        restore(self._round, state.known)
-        if state.proposal.min() <= 0.0 or abs(state.proposal.sum() - 1.0) > SUM_TOLERANCE:
-            raise ValueError(f"state.proposal must be positive and sum to 1, got {state.proposal.tolist()}")
-        choose(state, self.mixes and weight == 1.0)
-        if self.safe_weight != weight:
-            raise ValueError(f"state.safe_weight must be {self.safe_weight:g}, got {weight:g}")
+    def _start(self, state: Any) -> None:
+        problem, rate = self.problem, self._options["learning_rate"]
+        if rate is None:
+            rate = math.sqrt(math.log(problem.n_arms / problem.delta) / (problem.n_arms * problem.rounds))
+        state.proposal = 1.0 / problem.n_arms
+        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        state.thresholds, state.rate, state.floor = problem.thresholds, rate, 1.0 / problem.rounds**2
+        if self.mixes:
+            safe = known_safe(problem, type(self).__name__)
+            state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
+
+    def _check(self) -> None:
+        proposal = self._state.proposal
+        check_costs(self._round, self._state.known)
+        if proposal.min() <= 0.0 or abs(proposal.sum() - 1.0) > SUM_TOLERANCE:
+            raise RuleError("state.proposal", "be positive and sum to 1", proposal.tolist())
 
     @property
     def proposal(self) -> Floats:
         """What mirror descent proposes, before the safe strategy is mixed in."""
-        return snapshot(self._state.proposal)
+        return self._shown(self._state.proposal)
 
     @property
     def empty_rounds(self) -> int:
@@ -178,7 +175,7 @@ class SafeExp3(SoftExp3):
     problem
         What is to be solved, with a safe strategy.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``.
     confidence
@@ -196,5 +193,6 @@ class SafeExp3(SoftExp3):
     array([0.111, 0.111, 0.778])
     """
 
+    name: ClassVar[str] = "safe-exp3"
     kind: ClassVar[str] = "hard"
     mixes: ClassVar[bool] = True

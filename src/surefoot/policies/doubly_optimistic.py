@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+import math
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import SOLVED, Floats, Integers
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
+from surefoot.kernels.types import SOLVED, Floats, Integers
+from surefoot.policies.base import Policy
 from surefoot.policies.estimates import check_counts
 from surefoot.problem import Problem
+from surefoot.rules import SHARE
 
 PRECISION = 1e-10
 """To which an index is found."""
@@ -20,15 +23,15 @@ PRECISION = 1e-10
 class State(NamedTuple):
     """How often each arm was observed, and its means."""
 
-    counts: Integers  # (K,)
-    means: Floats  # (m + 1, K) row 0 is the loss, row i + 1 the cost i
-    strategy: Floats  # (K,) a single arm
-    safe_weight: Floats  # (1,) 0
-    thresholds: Floats  # (m,) alpha
+    counts: Annotated[Integers, saved("K", rule=COUNT)]
+    means: Annotated[Floats, saved("m + 1", "K", rule=SHARE)]  # row 0 is the loss, row i + 1 the cost i
+    strategy: Annotated[Floats, derived("K")]  # a single arm
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    thresholds: Annotated[Floats, derived("m")]  # alpha
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Take in what the arm has shown."""
     state.counts[arm] += 1
     state.means[0, arm] += (loss - state.means[0, arm]) / state.counts[arm]
@@ -43,9 +46,9 @@ def divergence(p: float, q: float) -> float:
     """Kullback-Leibler divergence of coins, d(p, q), for q in (0, p]."""
     total = 0.0
     if p > 0.0:
-        total += p * np.log(p / q)
+        total += p * math.log(p / q)
     if p < 1.0:
-        total += (1.0 - p) * np.log((1.0 - p) / (1.0 - q))
+        total += (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
     return total
 
 
@@ -80,7 +83,7 @@ def choose(state: State) -> None:
     rounds = 1
     for a in range(state.counts.size):
         rounds += state.counts[a]
-    level = np.log(rounds) + 3.0 * np.log(max(1.0, np.log(rounds)))
+    level = math.log(rounds) + 3.0 * math.log(max(1.0, math.log(rounds)))
     best, least_unsafe, least_loss = 0, np.inf, np.inf
     for a in range(state.strategy.size):
         unsafe = 0.0
@@ -94,10 +97,7 @@ def choose(state: State) -> None:
     state.strategy[best] = 1.0
 
 
-lives_by(State, update)
-
-
-class DoublyOptimistic(Policy):
+class DoublyOptimistic(Policy[State]):
     """The arm with the least loss index, of those whose cost indices do not yet show that they are unsafe.
 
     Losses and costs are i.i.d. Arms are played one at a time, and the benchmark is the best single safe arm: regret
@@ -109,7 +109,7 @@ class DoublyOptimistic(Policy):
     problem
         What is to be solved; a safe strategy is not looked at.
     seed
-        Of the policy's own generator, which decides nothing: the choice is deterministic.
+        Seed of the policy's random generator, which decides nothing: the choice is deterministic.
 
     Notes
     -----
@@ -135,25 +135,16 @@ class DoublyOptimistic(Policy):
     [19, 963, 18]
     """
 
+    name: ClassVar[str] = "doubly-optimistic"
     kind: ClassVar[str] = "soft"
+    algorithm = Algorithm(State, update, choose)
     _endless = True
-    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> State:
-        n_arms, n_constraints = self.problem.n_arms, self.problem.n_constraints
-        state = State(
-            counts=np.zeros(n_arms, np.int64),
-            means=np.zeros((n_constraints + 1, n_arms)),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            thresholds=self.problem.thresholds.copy(),
-        )
-        choose(state)
-        return state
+    def _start(self, state: Any) -> None:
+        state.thresholds = self.problem.thresholds
 
-    def _restored(self) -> None:
+    def _check(self) -> None:
         check_counts(self._state.counts, self._round)
-        choose(self._state)

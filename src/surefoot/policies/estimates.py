@@ -1,4 +1,4 @@
-"""What peers share: confidence bounds by Hoeffding, the margin they are told, and estimates that survive a restart."""
+"""What policies share: estimates of the costs, the safe strategy and the margin they are told."""
 
 from __future__ import annotations
 
@@ -6,34 +6,51 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from surefoot.confidence import Confidence, resolve
-from surefoot.kernels.costs import BETTING, PAPER, Costs, bound, unknown_costs
-from surefoot.kernels.dual import Floats, Integers
-from surefoot.policies.base import DERIVED, Policy, snapshot
-from surefoot.problem import Problem
+from surefoot.kernels.costs import BETTING, PAPER, Bound, Costs
+from surefoot.kernels.types import Integers
+from surefoot.policies.base import Policy, S
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import Floats, Range, RuleError
 
-LEAST_MARGIN = 1e-12
-"""A smaller margin counts as this one, so that 1 / margin and what is multiplied by it stay finite."""
+MARGIN = Range(1e-12, 1)
+"""The option of policies that are told by how much some strategy is safe."""
 
 
-class EstimatesCosts(Policy):
-    """A policy whose state has the field ``known``, and shows the bounds in it."""
-
-    @property
-    def _derived(self) -> frozenset[str]:
-        return derived_fields(self._state.known)
+class EstimatesCosts(Policy[S]):
+    """A policy whose state has the part ``known``, and shows the bounds in it."""
 
     @property
     def lower_costs(self) -> Floats:
         """Lower confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.lower)
+        return self._shown(self._known.lower)
 
     @property
     def upper_costs(self) -> Floats:
         """Upper confidence bounds of the costs, one row per constraint."""
-        return snapshot(self._state.known.upper)
+        return self._shown(self._known.upper)
+
+    @property
+    def _known(self) -> Any:
+        """What is known of the costs; the type of the state cannot say that it is there."""
+        return self._played.known
+
+
+def known_safe(problem: Problem, policy: str) -> SafeStrategy:
+    """The safe strategy of a problem, which the policy cannot do without."""
+    if problem.safe is None:
+        raise RuleError("problem", f"have a safe strategy for {policy}", problem, "safe=None")
+    return problem.safe
+
+
+def known_margin(problem: Problem, option: float | None, policy: str) -> float:
+    """The margin rho: as the caller gives it, or that of the safe strategy; 1 with no threshold."""
+    if problem.n_constraints == 0:
+        return 1.0
+    if option is None and problem.safe is None:
+        rule = f"have a safe strategy for {policy} to know the margin, if margin is not given"
+        raise RuleError("problem", rule, problem, "safe=None")
+    return max(MARGIN.low, problem.margin if option is None else option)
 
 
 def hoeffding_scale(problem: Problem, n_rows: int) -> float:
@@ -46,67 +63,41 @@ def hoeffding_scale(problem: Problem, n_rows: int) -> float:
     return 0.5 * (math.log(2 * problem.rounds * problem.n_arms * n_rows) - math.log(problem.delta))
 
 
-def hoeffding_costs(problem: Problem) -> Costs:
-    """Nothing known of the costs yet; with probability 1 - delta all of them stay within the bounds, in all rounds."""
-    return unknown_costs(problem.n_arms, problem.n_constraints, hoeffding_scale(problem, problem.n_constraints))
-
-
 def bounds_option(confidence: str | Mapping[str, Any] | Confidence | None) -> str | dict[str, Any] | None:
     """The option `confidence` of a peer as JSON-able data; None for the bounds it was published with."""
     return None if confidence is None else resolve(confidence).option()
 
 
-def bounded_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> Costs:
-    """Nothing known of the costs yet, under the bounds of an option `confidence`: by Hoeffding if it is None."""
-    return hoeffding_costs(problem) if option is None else resolve(option).new_costs(problem)
+def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> Bound:
+    """The bound behind an option `confidence`: Hoeffding's if it is None, which holds in all rounds at once."""
+    if option is None:
+        return Bound(PAPER, hoeffding_scale(problem, problem.n_constraints))
+    return resolve(option).bound(problem)
 
 
-def hoeffding_losses(problem: Problem, widening: float | None = None) -> Costs:
-    """The same for stochastic losses, as one row; or with the radius of the costs, widened by a factor."""
+def bound_on_losses(problem: Problem, widening: float | None = None) -> Bound:
+    """Hoeffding's bound on stochastic losses; or with the radius of the costs, widened by a factor."""
     if widening is None:
-        return unknown_costs(problem.n_arms, 1, hoeffding_scale(problem, 1))
-    return unknown_costs(problem.n_arms, 1, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
+        return Bound(PAPER, hoeffding_scale(problem, 1))
+    return Bound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
 
 
-def known_margin(problem: Problem, option: float | None, policy: str) -> float:
-    """The margin rho: as the caller gives it, or that of the safe strategy; 1 with no threshold."""
-    if problem.n_constraints == 0:
-        return 1.0
-    if option is None and problem.safe is None:
-        raise ValueError(
-            f"problem must have a safe strategy for {policy} to know the margin, if margin is not given, got safe=None"
-        )
-    return max(LEAST_MARGIN, problem.margin if option is None else option)
-
-
-def check_counts(counts: Integers, rounds: int) -> None:
+def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
     """Refuse saved counts that are not those of the rounds."""
     if counts.sum() != rounds:
-        raise ValueError(f"state.counts must sum to round = {rounds}, got a sum of {counts.sum()}")
+        raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
-def derived_fields(known: Costs) -> frozenset[str]:
-    """What need not be saved: the paper's bounds, which follow from counts and means. Others only ever narrow."""
-    return DERIVED if known.kind == PAPER else DERIVED - {"lower", "upper", "memory"}
-
-
-def restore(rounds: int, *estimates: Costs) -> None:
-    """Set, or check, the bounds of estimates that were loaded, if their counts fit the number of rounds."""
-    for loaded in estimates:
-        check_counts(loaded.counts, rounds)
-        if loaded.kind == PAPER:
-            for arm in np.flatnonzero(loaded.counts):
-                bound(loaded, int(arm))
-        else:
-            check_memory(loaded)
-
-
-def check_memory(loaded: Costs) -> None:
-    """Refuse saved bounds of arms that have not been observed, but for 0 and 1, and costs that were not counted."""
-    unseen = loaded.counts == 0
-    for name, start in (("lower", 0.0), ("upper", 1.0), ("memory", 0.0)):
-        if (getattr(loaded, name)[:, unseen] != start).any():
-            raise ValueError(f"state.{name} must be {start:g} for an arm that was never observed, got another number")
-    remembered = loaded.memory[:, :, 2 * loaded.settings.shape[1] :].sum(axis=2)
-    if loaded.kind == BETTING and (np.abs(remembered - loaded.counts) > 1e-6 * loaded.counts).any():
-        raise ValueError("state.memory must hold as many costs as state.counts counts, got more or fewer")
+def check_costs(rounds: int, known: Costs, name: str = "known") -> None:
+    """Refuse loaded estimates that do not fit the number of rounds, or each other."""
+    check_counts(known.counts, rounds, f"{name}.counts")
+    if known.kind == PAPER:
+        return
+    unseen = known.counts == 0
+    for leaf, start in (("lower", 0.0), ("upper", 1.0), ("nodes", 0.0)):
+        numbers = getattr(known, leaf)[:, unseen]
+        if (numbers != start).any():
+            raise RuleError(f"state.{name}.{leaf}", f"be {start:g} for an arm that was never observed", numbers)
+    remembered = known.nodes.sum(axis=2)
+    if known.kind == BETTING and (abs(remembered - known.counts) > 1e-6 * known.counts).any():
+        raise RuleError(f"state.{name}.nodes", f"hold as many costs as state.{name}.counts", remembered)

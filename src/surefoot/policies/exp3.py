@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy, optional
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import NOT_NEGATIVE, derived, saved
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy, optional
+from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
+from surefoot.rules import Range, RuleError
 
 LARGEST = 1e300
 """The most a total may come to: feedback on decisions with the smallest propensities could overflow it."""
@@ -20,19 +23,19 @@ LARGEST = 1e300
 class State(NamedTuple):
     """Estimated total losses, and the strategy they lead to."""
 
-    totals: Floats  # (K,) estimated losses, less the smallest of them: nothing can overflow
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,) 0
-    rate: float  # eta
-    bias: float  # added to the probability by which a loss is divided
-    exploration: float  # weight of the uniform strategy
-    gains: float  # 1: estimate gains 1 - loss, as the first EXP3 did; 0: losses
+    totals: Annotated[Floats, saved("K", rule=NOT_NEGATIVE)]  # estimated, less the smallest of them
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    rate: Annotated[float, derived()]  # eta
+    bias: Annotated[float, derived()]  # added to the probability by which a loss is divided
+    exploration: Annotated[float, derived()]  # weight of the uniform strategy
+    gains: Annotated[int, derived()]  # 1: estimate gains 1 - loss, as the first EXP3 did; 0: losses
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Take in an importance-weighted estimate of the loss, or of the gain."""
-    if state.gains > 0.0:
+    if state.gains == 1:
         state.totals[arm] -= (1.0 - loss) / propensity
     else:
         state.totals[arm] += loss / (propensity + state.bias)
@@ -48,30 +51,23 @@ def choose(state: State) -> None:
         least = min(least, state.totals[a])
     for a in range(state.totals.size):
         state.totals[a] = min(state.totals[a] - least, LARGEST)
-        state.strategy[a] = np.exp(-state.rate * state.totals[a])
+        state.strategy[a] = math.exp(-state.rate * state.totals[a])
         total += state.strategy[a]
     uniform = state.exploration / state.totals.size
     for a in range(state.totals.size):
         state.strategy[a] = (1.0 - state.exploration) * state.strategy[a] / total + uniform
 
 
-lives_by(State, update)
-
-
-class ExponentialWeights(Policy):
+class ExponentialWeights(Policy[State]):
     """What EXP3 and EXP3-IX share."""
 
     kind: ClassVar[str] = "none"
-    _derived = DERIVED
+    algorithm = Algorithm(State, update, choose)
 
-    def _weights(self, rate: float, bias: float = 0.0, exploration: float = 0.0, gains: float = 0.0) -> State:
-        n_arms = self.problem.n_arms
-        state = State(np.zeros(n_arms), np.zeros(n_arms), np.zeros(1), rate, bias, exploration, gains)
-        choose(state)
-        return state
 
-    def _restored(self) -> None:
-        choose(self._state)
+def usual_rate(problem: Problem) -> float:
+    """The rate that the bounds on regret are least for, sqrt(2 ln K / (T K))."""
+    return math.sqrt(2 * math.log(problem.n_arms) / (problem.rounds * problem.n_arms))
 
 
 class Exp3(ExponentialWeights):
@@ -82,7 +78,7 @@ class Exp3(ExponentialWeights):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(2 ln K / (T K))``.
     exploration
@@ -102,6 +98,8 @@ class Exp3(ExponentialWeights):
     array([0.316, 0.342, 0.342])
     """
 
+    name: ClassVar[str] = "exp3"
+
     def __init__(
         self,
         problem: Problem,
@@ -111,20 +109,20 @@ class Exp3(ExponentialWeights):
         exploration: float | None = None,
     ) -> None:
         if learning_rate is not None and exploration is not None:
-            raise ValueError("exploration must be None when learning_rate is given: it sets the rate, got both")
+            raise RuleError("exploration", "be left out if learning_rate is given, since it sets the rate", exploration)
         super().__init__(
             problem,
             seed,
-            learning_rate=optional("learning_rate", learning_rate),
-            exploration=optional("exploration", exploration),
+            learning_rate=optional("learning_rate", learning_rate, RATE),
+            exploration=optional("exploration", exploration, Range(0, 1, open_low=True)),
         )
 
-    def _start(self) -> State:
-        n_arms, exploration = self.problem.n_arms, self._options["exploration"]
-        if exploration is not None:
-            return self._weights(exploration / n_arms, exploration=exploration, gains=1.0)
-        rate = self._options["learning_rate"]
-        return self._weights(math.sqrt(2 * math.log(n_arms) / (self.problem.rounds * n_arms)) if rate is None else rate)
+    def _start(self, state: Any) -> None:
+        rate, exploration = self._options["learning_rate"], self._options["exploration"]
+        if exploration is None:
+            state.rate = usual_rate(self.problem) if rate is None else rate
+        else:
+            state.rate, state.exploration, state.gains = exploration / self.problem.n_arms, exploration, 1
 
 
 class Exp3IX(ExponentialWeights):
@@ -135,7 +133,7 @@ class Exp3IX(ExponentialWeights):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(2 ln K / (T K))``; the implicit exploration is half of it.
 
@@ -152,6 +150,8 @@ class Exp3IX(ExponentialWeights):
     array([0.316, 0.342, 0.342])
     """
 
+    name: ClassVar[str] = "exp3-ix"
+
     def __init__(
         self,
         problem: Problem,
@@ -159,10 +159,10 @@ class Exp3IX(ExponentialWeights):
         *,
         learning_rate: float | None = None,
     ) -> None:
-        rate = optional("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate, RATE)
         super().__init__(problem, seed, learning_rate=rate)
 
-    def _start(self) -> State:
-        n_arms, rate = self.problem.n_arms, self._options["learning_rate"]
-        rate = math.sqrt(2 * math.log(n_arms) / (self.problem.rounds * n_arms)) if rate is None else rate
-        return self._weights(rate, bias=rate / 2)
+    def _start(self, state: Any) -> None:
+        rate = self._options["learning_rate"]
+        state.rate = usual_rate(self.problem) if rate is None else rate
+        state.bias = state.rate / 2

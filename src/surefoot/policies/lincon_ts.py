@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.costs import Costs, observe, unknown_costs
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.kernels.linear import Program, minimise, program
-from surefoot.policies.base import DERIVED, Policy
-from surefoot.policies.estimates import restore
-from surefoot.problem import SUM_TOLERANCE, Problem
+from surefoot.kernels.costs import Bound, Costs, observe, start_costs
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived, saved, sized
+from surefoot.kernels.linear import Program, minimise
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy
+from surefoot.policies.estimates import check_costs
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
 
 
 class State(NamedTuple):
     """What was seen, and the strategy that came of the last samples."""
 
     known: Costs
-    lost: Costs  # (1, K)
-    observed_loss: Floats  # (1,) scratch
-    sampled: Floats  # (K,) the strategy
+    lost: Annotated[Costs, sized(m=1)]  # the losses, as if they were a cost
+    observed_loss: Annotated[Floats, derived(1)]  # scratch
+    sampled: Annotated[Floats, saved("K", rule=SHARE)]  # the strategy
     task: Program
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,) 0
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]  # 0
 
 
 @compiled
-def update(state: State, generator: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, generator: Any, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Count what was seen; sample all losses and costs; solve the program."""
     observe(state.known, arm, costs)
     state.observed_loss[0] = loss
@@ -55,14 +57,17 @@ def choose(state: State, generator: Any) -> None:
         for i in range(task.limits.size):
             task.costs[i, a] = sample(state.known, i, a, generator)
     minimise(task, state.sampled)
+    show(state)
+
+
+@compiled
+def show(state: State) -> None:
+    """Play the strategy that came of the last samples."""
     for a in range(state.strategy.size):
         state.strategy[a] = state.sampled[a]
 
 
-lives_by(State, update, random=True)
-
-
-class LinConTS(Policy):
+class LinConTS(Policy[State]):
     """Thompson sampling with linear constraints: the best strategy for losses and costs drawn from the posterior.
 
     Soft constraints and stochastic losses. Both regret and violations are small in practice; that they grow like ln T
@@ -73,7 +78,7 @@ class LinConTS(Policy):
     problem
         What is to be solved. A safe strategy is not needed.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
 
     Notes
     -----
@@ -96,26 +101,22 @@ class LinConTS(Policy):
     array([0.2, 0.8, 0. ])
     """
 
+    name: ClassVar[str] = "lincon-ts"
     kind: ClassVar[str] = "soft"
+    algorithm = Algorithm(State, update, choose, show, random=True)
     _endless = True
-    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> State:
-        problem, n_arms = self.problem, self.problem.n_arms
-        task = program(n_arms, problem.n_constraints)
-        task.limits[:] = problem.thresholds
-        known = unknown_costs(n_arms, problem.n_constraints, 0.0)
-        lost, strategy = unknown_costs(n_arms, 1, 0.0), np.zeros(n_arms)
-        state = State(known, lost, np.zeros(1), np.zeros(n_arms), task, strategy, np.zeros(1))
-        choose(state, self._rng)
-        return state
+    def _start(self, state: Any) -> None:
+        state.task.limits = self.problem.thresholds
+        start_costs(state.known, Bound())
+        start_costs(state.lost, Bound())
 
-    def _restored(self) -> None:
-        restore(self._round, self._state.known, self._state.lost)
-        sampled = self._state.sampled
-        if abs(sampled.sum() - 1.0) > SUM_TOLERANCE:
-            raise ValueError(f"state.sampled must sum to 1, got a sum of {sampled.sum():.12g}")
-        self._state.strategy[:] = sampled
+    def _check(self) -> None:
+        check_costs(self._round, self._state.known)
+        check_costs(self._round, self._state.lost, "lost")
+        total = self._state.sampled.sum()
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            raise RuleError("state.sampled", "sum to 1", total, f"a sum of {total:.12g}")

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs, unknown_costs
-from surefoot.kernels.dual import Floats
-from surefoot.policies.base import NO_COSTS, Policy, optional, plain
-from surefoot.policies.colb import COLB
-from surefoot.problem import Problem, choice
+from surefoot.kernels.costs import Bound
+from surefoot.policies.colb import SoftMirror
+from surefoot.policies.guarded import Guarded, Method
+from surefoot.problem import Problem
+from surefoot.rules import Floats
+
+NO_LIMITS = np.zeros(0)
 
 
-class LogBarrier(COLB):
+class Unguarded(SoftMirror):
+    """COLB as in the paper, with no constraint to heed."""
+
+    def new_bound(self) -> Bound:
+        """No cost is bounded."""
+        return Bound()
+
+    def sizes(self) -> dict[str, int]:
+        """No guardrail has a place in the state."""
+        return {**super().sizes(), "m": 0}
+
+    def limits(self) -> Floats:
+        """There are none."""
+        return NO_LIMITS
+
+
+class LogBarrier(Guarded):
     """OMD with Log-Barrier: small-loss regret against adversarial losses, blind to costs.
 
     What a user would take who has no guardrails, and the measure of what guardrails cost. `tell` takes costs, as any
@@ -24,7 +43,7 @@ class LogBarrier(COLB):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     preset
         "paper": the increasing learning rates of the paper.
     learning_rate
@@ -46,7 +65,9 @@ class LogBarrier(COLB):
     array([0.343, 0.314, 0.343])
     """
 
+    name: ClassVar[str] = "log-barrier"
     kind: ClassVar[str] = "none"
+    methods: ClassVar[Mapping[str, type[Method]]] = {"paper": Unguarded}
 
     def __init__(
         self,
@@ -57,25 +78,4 @@ class LogBarrier(COLB):
         learning_rate: float | str = "theory",
         benchmark_loss: float | None = None,
     ) -> None:
-        Policy.__init__(
-            self,
-            problem,
-            seed,
-            preset=choice("preset", preset, ("paper",)),
-            learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            benchmark_loss=optional("benchmark_loss", benchmark_loss),
-        )
-
-    @property
-    def _n_heeded(self) -> int:
-        return 0
-
-    @property
-    def _limits(self) -> Floats:
-        return NO_COSTS
-
-    def _new_costs(self) -> Costs:
-        return unknown_costs(self.problem.n_arms, 0, 0.0)
-
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, propensity, loss, NO_COSTS)
+        self._begin(problem, seed, preset, learning_rate=learning_rate, benchmark_loss=benchmark_loss)

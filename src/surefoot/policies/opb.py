@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.kernels.linear import Program, program
+from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived, sized
+from surefoot.kernels.linear import Program
 from surefoot.kernels.safety import lose_least
-from surefoot.policies.base import plain, snapshot
-from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, hoeffding_losses, restore
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import plain
+from surefoot.policies.estimates import (
+    EstimatesCosts,
+    bound_on_costs,
+    bound_on_losses,
+    bounds_option,
+    check_costs,
+    known_safe,
+)
 from surefoot.problem import Problem
+from surefoot.rules import SHARE
 
 
 class State(NamedTuple):
     """Estimates of losses and costs, and what they lead to."""
 
     known: Costs
-    lost: Costs  # (1, K)
-    observed_loss: Floats  # (1,) scratch
-    task: Program  # over the arms, and the safe strategy as one arm more
-    vertex: Floats  # (K + 1,) the solution of the program
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,) the share of the safe strategy in the solution
-    safe_strategy: Floats  # (K,)
-    safe_costs: Floats  # (m,)
+    lost: Annotated[Costs, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
+    observed_loss: Annotated[Floats, derived(1)]  # scratch
+    task: Annotated[Program, sized(K="K + 1")]  # over the arms, and the safe strategy as one arm more
+    vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]  # the share of the safe strategy in the solution
+    safe_strategy: Annotated[Floats, derived("K")]
+    safe_costs: Annotated[Floats, derived("m")]
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Estimates of the played arm, then the program."""
     observe(state.known, arm, costs)
     state.observed_loss[0] = loss
@@ -50,7 +60,7 @@ def optimistic_loss(lost: Costs, arm: int) -> float:
     In these units a program is as well scaled for a tiny margin as for a wide one. An arm that was never played counts
     as observed half a time, and as lossless: no other looks better.
     """
-    loss: float = lost.means[0, arm] / np.sqrt(lost.scale) - 1.0 / np.sqrt(max(0.5, lost.counts[arm]))
+    loss: float = lost.means[0, arm] / math.sqrt(lost.scale) - 1.0 / math.sqrt(max(0.5, lost.counts[arm]))
     return loss
 
 
@@ -64,10 +74,15 @@ def choose(state: State) -> None:
     state.safe_weight[0] = state.vertex[state.strategy.size]
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    bound_again(state.lost)
+    choose(state)
 
 
-class OPB(EstimatesCosts):
+class OPB(EstimatesCosts[State]):
     """Optimistic-pessimistic bandit: hard constraints, stochastic losses.
 
     Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
@@ -80,7 +95,7 @@ class OPB(EstimatesCosts):
     problem
         What is to be solved, with a safe strategy; a mixed one will do.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     safe_loss
         The mean loss of the safe strategy, or a bound on it, if it is known.
     confidence
@@ -108,7 +123,9 @@ class OPB(EstimatesCosts):
     array([0.333, 0.   , 0.667])
     """
 
+    name: ClassVar[str] = "opb"
     kind: ClassVar[str] = "hard"
+    algorithm = Algorithm(State, update, choose, restore)
 
     def __init__(
         self,
@@ -118,37 +135,26 @@ class OPB(EstimatesCosts):
         safe_loss: float = 1.0,
         confidence: str | Mapping[str, Any] | Confidence | None = None,
     ) -> None:
-        loss = plain("safe_loss", safe_loss)
+        loss = plain("safe_loss", safe_loss, SHARE)
         super().__init__(problem, seed, safe_loss=loss, confidence=bounds_option(confidence))
 
-    def _start(self) -> State:
-        problem, safe = self.problem, self.problem.safe
-        if safe is None:
-            raise ValueError("problem must have a safe strategy for OPB, got safe=None")
-        n_arms = problem.n_arms
-        task = program(n_arms + 1, problem.n_constraints)
-        task.limits[:] = problem.thresholds
-        task.costs[:, n_arms] = safe.costs
-        state = State(
-            known=bounded_costs(problem, self._options["confidence"]),
-            lost=hoeffding_losses(problem, widening=1.0 + 2.0 * self._options["safe_loss"] / problem.margin),
-            observed_loss=np.zeros(1),
-            task=task,
-            vertex=np.zeros(n_arms + 1),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            safe_strategy=safe.strategy.copy(),
-            safe_costs=safe.costs.copy(),
-        )
-        choose(state)
-        return state
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
 
-    def _restored(self) -> None:
-        restore(self._round, self._state.known, self._state.lost)
-        choose(self._state)
+    def _start(self, state: Any) -> None:
+        problem, safe = self.problem, known_safe(self.problem, "OPB")
+        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        widening = 1.0 + 2.0 * self._options["safe_loss"] / problem.margin
+        start_costs(state.lost, bound_on_losses(problem, widening))
+        state.task.limits, state.task.costs[:, problem.n_arms] = problem.thresholds, safe.costs
+        state.safe_strategy, state.safe_costs = safe.strategy, safe.costs
+
+    def _check(self) -> None:
+        check_costs(self._round, self._state.known)
+        check_costs(self._round, self._state.lost, "lost")
 
     @property
     def proposal(self) -> Floats:
         """The solution of the program without the safe strategy; uniform if that is all of it."""
         rest = self._state.vertex[:-1]
-        return snapshot(rest / rest.sum() if rest.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size))
+        return self._shown(rest / rest.sum() if rest.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size))

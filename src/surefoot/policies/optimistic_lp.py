@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.kernels.linear import Program, minimise, program
+from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived, sized
+from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.base import snapshot
-from surefoot.policies.estimates import EstimatesCosts, bounded_costs, bounds_option, hoeffding_losses, restore
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.estimates import (
+    EstimatesCosts,
+    bound_on_costs,
+    bound_on_losses,
+    bounds_option,
+    check_costs,
+    known_safe,
+)
 from surefoot.problem import Problem
 
 
@@ -23,20 +30,20 @@ class State(NamedTuple):
     """Estimates of losses and costs, and what they lead to."""
 
     known: Costs
-    lost: Costs  # (1, K) the losses, as if they were a cost
-    observed_loss: Floats  # (1,) scratch
+    lost: Annotated[Costs, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
+    observed_loss: Annotated[Floats, derived(1)]  # scratch
     task: Program
-    vertex: Floats  # (K,) the solution of the program
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,)
-    safe_strategy: Floats  # (K,)
-    safe_costs: Floats  # (m,)
-    thresholds: Floats  # (m,)
-    mixing: float  # 1: mix in the safe strategy; 0: do not
+    vertex: Annotated[Floats, derived("K")]  # the solution of the program
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]
+    safe_strategy: Annotated[Floats, derived("K")]
+    safe_costs: Annotated[Floats, derived("m")]
+    thresholds: Annotated[Floats, derived("m")]
+    mixing: Annotated[int, derived()]  # 1: mix in the safe strategy; 0: do not
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Estimates of the played arm, then the program."""
     observe(state.known, arm, costs)
     state.observed_loss[0] = loss
@@ -55,16 +62,21 @@ def choose(state: State) -> None:
             task.costs[i, a] = max(0.0, state.known.lower[i, a])
     minimise(task, state.vertex)
     weight = 0.0
-    if state.mixing > 0.0:
+    if state.mixing == 1:
         weight = weight_needed(state.vertex, state.known.upper, state.thresholds, state.safe_costs)
     state.safe_weight[0] = weight
     mix(state.strategy, weight, state.safe_strategy, state.vertex)
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    bound_again(state.lost)
+    choose(state)
 
 
-class OptimisticLP(EstimatesCosts):
+class OptimisticLP(EstimatesCosts[State]):
     """Soft constraints and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
 
     Regret and total violation are of order sqrt(K T) when losses are independent over time; against adversarial losses
@@ -75,7 +87,7 @@ class OptimisticLP(EstimatesCosts):
     problem
         What is to be solved. A safe strategy is not needed.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     confidence
         Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
@@ -100,7 +112,9 @@ class OptimisticLP(EstimatesCosts):
     array([0.2, 0.8, 0. ])
     """
 
+    name: ClassVar[str] = "optimistic-lp"
     kind: ClassVar[str] = "soft"
+    algorithm = Algorithm(State, update, choose, restore)
     mixes: ClassVar[bool] = False
 
     def __init__(
@@ -112,37 +126,26 @@ class OptimisticLP(EstimatesCosts):
     ) -> None:
         super().__init__(problem, seed, confidence=bounds_option(confidence))
 
-    def _start(self) -> State:
-        problem, safe = self.problem, self.problem.safe
-        if self.mixes and safe is None:
-            raise ValueError(f"problem must have a safe strategy for {type(self).__name__}, got safe=None")
-        n_arms, n_constraints = problem.n_arms, problem.n_constraints
-        task = program(n_arms, n_constraints)
-        task.limits[:] = problem.thresholds
-        state = State(
-            known=bounded_costs(problem, self._options["confidence"]),
-            lost=hoeffding_losses(problem),
-            observed_loss=np.zeros(1),
-            task=task,
-            vertex=np.zeros(n_arms),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            safe_strategy=np.zeros(n_arms) if safe is None else safe.strategy.copy(),
-            safe_costs=np.zeros(n_constraints) if safe is None else safe.costs.copy(),
-            thresholds=problem.thresholds.copy(),
-            mixing=float(self.mixes),
-        )
-        choose(state)
-        return state
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
 
-    def _restored(self) -> None:
-        restore(self._round, self._state.known, self._state.lost)
-        choose(self._state)
+    def _start(self, state: Any) -> None:
+        problem = self.problem
+        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        start_costs(state.lost, bound_on_losses(problem))
+        state.task.limits = state.thresholds = problem.thresholds
+        if self.mixes:
+            safe = known_safe(problem, type(self).__name__)
+            state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
+
+    def _check(self) -> None:
+        check_costs(self._round, self._state.known)
+        check_costs(self._round, self._state.lost, "lost")
 
     @property
     def proposal(self) -> Floats:
         """The solution of the program, before the safe strategy is mixed in."""
-        return snapshot(self._state.vertex)
+        return self._shown(self._state.vertex)
 
 
 class SafeOptimisticLP(OptimisticLP):
@@ -155,7 +158,7 @@ class SafeOptimisticLP(OptimisticLP):
     problem
         What is to be solved, with a safe strategy.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     confidence
         Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
 
@@ -172,5 +175,6 @@ class SafeOptimisticLP(OptimisticLP):
     0.667
     """
 
+    name: ClassVar[str] = "safe-optimistic-lp"
     kind: ClassVar[str] = "hard"
     mixes: ClassVar[bool] = True

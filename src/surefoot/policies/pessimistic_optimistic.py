@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe, unknown_costs
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy, optional, snapshot
-from surefoot.policies.estimates import hoeffding_scale, known_margin, restore
+from surefoot.kernels.costs import PAPER, Bound, Costs, bound_again, observe, start_costs
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived, saved, sized
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy, optional
+from surefoot.policies.estimates import MARGIN, check_costs, hoeffding_scale, known_margin
 from surefoot.problem import Problem
+from surefoot.rules import Range
 
 
 class State(NamedTuple):
     """Estimates of losses and costs, and queues that run ahead of the costs."""
 
-    known: Costs  # row 0 is the loss, row i + 1 the cost i
-    queues: Floats  # (m,) Q(t)
-    strategy: Floats  # (K,) a single arm
-    safe_weight: Floats  # (1,) 0
-    thresholds: Floats  # (m,) alpha
-    work: Floats  # (m + 1,) the loss and the costs of a round
-    patience: float  # V_t / sqrt(t)
-    tightness: float  # eps_t sqrt(t)
-    tightest: float  # the largest eps_t
+    known: Annotated[Costs, sized(m="m + 1")]  # row 0 is the loss, row i + 1 the cost i
+    queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
+    strategy: Annotated[Floats, derived("K")]  # a single arm
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    thresholds: Annotated[Floats, derived("m")]  # alpha
+    work: Annotated[Floats, derived("m + 1")]  # the loss and the costs of a round
+    patience: Annotated[float, derived()]  # V_t / sqrt(t)
+    tightness: Annotated[float, derived()]  # eps_t sqrt(t)
+    tightest: Annotated[float, derived()]  # the largest eps_t
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Observe, and let the queues grow by the excess of what was observed and a little more."""
     state.work[0] = loss
     for i in range(costs.size):
         state.work[i + 1] = costs[i]
     observe(state.known, arm, state.work)
-    tightening = min(state.tightest, state.tightness / np.sqrt(rounds_seen(state)))
+    tightening = min(state.tightest, state.tightness / math.sqrt(rounds_seen(state)))
     for i in range(costs.size):
         state.queues[i] = max(0.0, state.queues[i] + costs[i] - state.thresholds[i] + tightening)
     choose(state)
@@ -57,7 +59,7 @@ def rounds_seen(state: State) -> int:
 def choose(state: State) -> None:
     """The arm with the least optimistic loss plus queued optimistic cost over V_t; the first one of equals."""
     lower, best, least = state.known.lower, 0, np.inf
-    patience = state.patience * np.sqrt(rounds_seen(state) + 1.0)
+    patience = state.patience * math.sqrt(rounds_seen(state) + 1.0)
     for a in range(state.strategy.size):
         index = max(0.0, lower[0, a])
         for i in range(state.queues.size):
@@ -68,10 +70,14 @@ def choose(state: State) -> None:
     state.strategy[best] = 1.0
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    choose(state)
 
 
-class PessimisticOptimistic(Policy):
+class PessimisticOptimistic(Policy[State]):
     """The arm with the least optimistic loss plus queued cost; queues run ahead of costs, and so debts are paid back.
 
     Losses and costs are i.i.d. What is controlled is the *signed* cumulative violation, the sum over rounds of
@@ -85,7 +91,7 @@ class PessimisticOptimistic(Policy):
         What is to be solved. The safe strategy's margin sets how far queues run ahead; the strategy itself is not
         played.
     seed
-        Of the policy's own generator, which decides nothing: the choice is deterministic.
+        Seed of the policy's random generator, which decides nothing: the choice is deterministic.
     margin
         By how much some strategy is safe (rho), if the problem has no safe strategy or to overrule it; a smaller number
         than the true one does as well, at a price in regret.
@@ -124,8 +130,9 @@ class PessimisticOptimistic(Policy):
     (0.486, array([11.]))
     """
 
+    name: ClassVar[str] = "pessimistic-optimistic"
     kind: ClassVar[str] = "soft"
-    _derived = DERIVED
+    algorithm = Algorithm(State, update, choose, restore)
 
     def __init__(
         self,
@@ -134,31 +141,20 @@ class PessimisticOptimistic(Policy):
         *,
         margin: float | None = None,
     ) -> None:
-        super().__init__(problem, seed, margin=optional("option margin", margin))
+        super().__init__(problem, seed, margin=optional("margin", margin, MARGIN))
 
-    def _start(self) -> State:
-        problem = self.problem
-        n_arms, n_constraints = problem.n_arms, problem.n_constraints
+    def _start(self, state: Any) -> None:
+        problem, n_constraints = self.problem, self.problem.n_constraints
         margin = known_margin(problem, self._options["margin"], type(self).__name__)
-        state = State(
-            known=unknown_costs(n_arms, n_constraints + 1, hoeffding_scale(problem, n_constraints + 1)),
-            queues=np.zeros(n_constraints),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            thresholds=problem.thresholds.copy(),
-            work=np.zeros(n_constraints + 1),
-            patience=margin * n_constraints**0.25 * math.sqrt(2 / 3),
-            tightness=n_constraints**0.25 / math.sqrt(6),
-            tightest=margin / 2,
-        )
-        choose(state)
-        return state
+        start_costs(state.known, Bound(PAPER, hoeffding_scale(problem, n_constraints + 1)))
+        state.thresholds = problem.thresholds
+        state.patience = margin * n_constraints**0.25 * math.sqrt(2 / 3)
+        state.tightness, state.tightest = n_constraints**0.25 / math.sqrt(6), margin / 2
 
-    def _restored(self) -> None:
-        restore(self._round, self._state.known)
-        choose(self._state)
+    def _check(self) -> None:
+        check_costs(self._round, self._state.known)
 
     @property
     def queues(self) -> Floats:
         """By how much each cost has been above its tightened threshold so far (Q(t))."""
-        return snapshot(self._state.queues)
+        return self._shown(self._state.queues)

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import optional, snapshot
-from surefoot.policies.estimates import known_margin
-from surefoot.policies.exp3 import ExponentialWeights, choose
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import TOTAL, derived, saved
+from surefoot.kernels.types import Floats
+from surefoot.policies.base import Policy, optional
+from surefoot.policies.estimates import MARGIN, known_margin
 from surefoot.policies.exp3 import State as Primal
+from surefoot.policies.exp3 import choose, usual_rate
 from surefoot.policies.exp3 import update as take_in
+from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
+from surefoot.rules import RuleError
 
 
 class State(NamedTuple):
     """EXP3-IX, and the prices of the constraints."""
 
     primal: Primal
-    duals: Floats  # (m,) lambda_t
-    strategy: Floats  # (K,) that of the primal, the same array
-    safe_weight: Floats  # (1,) 0
-    thresholds: Floats  # (m,) alpha
-    dual_rate: float  # eta_D
-    price_limit: float  # 1 / rho
+    duals: Annotated[Floats, saved("m", rule=TOTAL)]  # lambda_t
+    strategy: Annotated[Floats, derived("K")]  # that of the primal
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    thresholds: Annotated[Floats, derived("m")]  # alpha
+    dual_rate: Annotated[float, derived()]  # eta_D
+    price_limit: Annotated[float, derived()]  # 1 / rho
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """A step of EXP3-IX on the Lagrangian, then a step of projected ascent on the prices."""
     duals, limit, lagrangian = state.duals, state.price_limit, loss
     for i in range(costs.size):
@@ -39,7 +42,9 @@ def update(state: State, arm: int, propensity: float, loss: float, costs: Floats
         lagrangian += duals[i] * excess
         duals[i] += state.dual_rate * excess
     project(duals, limit)
-    return take_in(state.primal, arm, propensity, (lagrangian + limit) / (1.0 + 2.0 * limit), costs)
+    status = take_in(state.primal, arm, propensity, weight, (lagrangian + limit) / (1.0 + 2.0 * limit), costs)
+    show(state)
+    return status
 
 
 @compiled
@@ -61,10 +66,21 @@ def project(duals: Floats, limit: float) -> None:
         duals[i] = max(0.0, duals[i] - guess)
 
 
-lives_by(State, update)
+@compiled
+def show(state: State) -> None:
+    """Play the strategy of the primal."""
+    for a in range(state.strategy.size):
+        state.strategy[a] = state.primal.strategy[a]
 
 
-class PrimalDual(ExponentialWeights):
+@compiled
+def begin(state: State) -> None:
+    """Set what follows from the totals of the primal."""
+    choose(state.primal)
+    show(state)
+
+
+class PrimalDual(Policy[State]):
     """EXP3-IX on losses plus priced costs, where prices rise with costs above their thresholds and fall below.
 
     Losses may be adversarial. What is controlled is the *signed* cumulative violation, the sum over rounds of
@@ -77,7 +93,7 @@ class PrimalDual(ExponentialWeights):
         What is to be solved. The safe strategy's margin sets how high prices may rise; the strategy itself is not
         played.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         Of EXP3-IX, by default ``sqrt(2 ln K / (T K))``; the implicit exploration is half of it.
     dual_rate
@@ -115,7 +131,9 @@ class PrimalDual(ExponentialWeights):
     (array([0.43, 0.57]), array([0.89]))
     """
 
+    name: ClassVar[str] = "primal-dual"
     kind: ClassVar[str] = "soft"
+    algorithm = Algorithm(State, update, begin)
 
     def __init__(
         self,
@@ -123,43 +141,34 @@ class PrimalDual(ExponentialWeights):
         seed: int | np.random.SeedSequence | None = None,
         *,
         learning_rate: float | None = None,
-        dual_rate: float | None = None,
+        dual_rate: Annotated[float, derived()] | None = None,
         margin: float | None = None,
     ) -> None:
         super().__init__(
             problem,
             seed,
-            learning_rate=optional("learning_rate", learning_rate),
-            dual_rate=optional("dual_rate", dual_rate),
-            margin=optional("option margin", margin),
+            learning_rate=optional("learning_rate", learning_rate, RATE),
+            dual_rate=optional("dual_rate", dual_rate, RATE),
+            margin=optional("margin", margin, MARGIN),
         )
 
-    def _start(self) -> State:
+    def _start(self, state: Any) -> None:
         problem, options = self.problem, self._options
-        n_arms, n_constraints, horizon = problem.n_arms, problem.n_constraints, problem.rounds
         margin = known_margin(problem, options["margin"], type(self).__name__)
         rate, dual_rate = options["learning_rate"], options["dual_rate"]
-        rate = math.sqrt(2 * math.log(n_arms) / (horizon * n_arms)) if rate is None else rate
+        state.primal.rate = usual_rate(problem) if rate is None else rate
+        state.primal.bias = state.primal.rate / 2
         if dual_rate is None:
-            dual_rate = math.sqrt(2 / max(1, n_constraints) / horizon) / margin
-        primal = self._weights(rate, bias=rate / 2)
-        return State(
-            primal=primal,
-            duals=np.zeros(n_constraints),
-            strategy=primal.strategy,
-            safe_weight=np.zeros(1),
-            thresholds=problem.thresholds.copy(),
-            dual_rate=dual_rate,
-            price_limit=1.0 / margin if n_constraints else 0.0,
-        )
+            dual_rate = math.sqrt(2 / max(1, problem.n_constraints) / problem.rounds) / margin
+        state.thresholds, state.dual_rate = problem.thresholds, dual_rate
+        state.price_limit = 1.0 / margin if problem.n_constraints else 0.0
 
-    def _restored(self) -> None:
+    def _check(self) -> None:
         total, limit = float(self._state.duals.sum()), self._state.price_limit
         if total > limit * (1 + 1e-9):
-            raise ValueError(f"state.duals must sum to at most 1 / margin = {limit:g}, got a sum of {total:g}")
-        choose(self._state.primal)
+            raise RuleError("state.duals", f"sum to at most 1 / margin = {limit:g}", total, f"a sum of {total:g}")
 
     @property
     def duals(self) -> Floats:
         """The prices of the constraints (lambda_t)."""
-        return snapshot(self._state.duals)
+        return self._shown(self._state.duals)

@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.compile import compiled, compiled_door
-from surefoot.kernels.dual import BASE, EMPTY, SOLVED, workspace
+from surefoot.kernels.dual import BASE, Workspace
+from surefoot.kernels.layout import layout_of
 from surefoot.kernels.projection import project as project_kernel
-from surefoot.problem import RULES, EmptySafeSet, Floats, number, numbers
+from surefoot.kernels.types import EMPTY, SOLVED
+from surefoot.problem import EmptySafeSet
+from surefoot.rules import POSITIVE, REAL, Floats, Range, RuleError, number, numbers
 
 
 class Projection(NamedTuple):
@@ -70,10 +73,10 @@ def project(
     """
     given: list[Any] = [center, learning_rates, loss_estimate, lower_costs, limits]
     if type(floor) is not float or not all(map(is_plain, given, DIMENSIONS)):
-        given, floor = _converted(*given), float(number("floor", floor))
+        given, floor = _converted(*given), float(number("floor", floor, FLOOR))
     status, strategy, multipliers = attempt(given[0], given[1], given[2], given[3], given[4], floor)
     if status == REFUSED:  # this finds out why and says it, or makes the arrays fit
-        given, floor = _converted(*given), float(number("floor", floor))
+        given, floor = _converted(*given), float(number("floor", floor, FLOOR))
         status, strategy, multipliers = attempt(given[0], given[1], given[2], given[3], given[4], floor)
     if status != SOLVED:
         raise EmptySafeSet(f"no strategy with every share >= {floor:g} meets the limits")
@@ -84,7 +87,7 @@ DIMENSIONS = (1, 1, 1, 2, 1)
 
 
 def is_plain(value: Any, n_dimensions: int) -> bool:
-    """Tell whether a value is as compiled code wants it: an array of doubles, contiguous and writable."""
+    """True if a value is as compiled code wants it: an array of doubles, contiguous and writable."""
     return type(value) is np.ndarray and value.dtype.char == "d" and value.ndim == n_dimensions and value.flags.carray
 
 
@@ -92,34 +95,38 @@ def _converted(
     center: ArrayLike, learning_rates: ArrayLike, loss_estimate: ArrayLike, lower_costs: ArrayLike, limits: ArrayLike
 ) -> list[Any]:
     """The arrays, checked and copied."""
-    centers, limit = numbers("center", center, None), numbers("limits", limits, None)
+    centers, limit = numbers("center", center, POSITIVE, None), numbers("limits", limits, REAL, None)
     n_arms = centers.size
     if n_arms < 2:
-        raise ValueError(f"center must have at least 2 entries, got {n_arms}")
-    rates = numbers("learning_rates", learning_rates, n_arms)
+        raise RuleError("center", "have at least 2 entries", center, str(n_arms))
+    rates = numbers("learning_rates", learning_rates, POSITIVE, n_arms)
     if rates.max() > MOST_APART * rates.min():
         spread = rates.max() / rates.min()
-        raise ValueError(f"learning_rates must be at most a factor of {MOST_APART:g} apart, got a factor of {spread:g}")
+        rule = f"be at most a factor of {MOST_APART:g} apart"
+        raise RuleError("learning_rates", rule, learning_rates, f"a factor of {spread:g}")
     return [
         centers,
         rates,
-        numbers("loss_estimate", loss_estimate, n_arms),
-        numbers("lower_costs", lower_costs, limit.size, n_arms),
+        numbers("loss_estimate", loss_estimate, LOSS_ESTIMATE, n_arms),
+        numbers("lower_costs", lower_costs, REAL, limit.size, n_arms),
         limit,
     ]
 
 
 REFUSED = -1
 MOST_APART = 1e4
-POSITIVE_LOW, POSITIVE_HIGH = RULES["center"].low, RULES["center"].high
-LOSS_LOW, LOSS_HIGH = RULES["loss_estimate"].low, RULES["loss_estimate"].high
-REAL_LOW, REAL_HIGH = RULES["limits"].low, RULES["limits"].high
-FLOOR_LOW, FLOOR_HIGH = RULES["floor"].low, RULES["floor"].high
+LOSS_ESTIMATE = Range(0, 1e100)
+FLOOR = Range(0, 1, open_low=True)
+POSITIVE_LOW, POSITIVE_HIGH = POSITIVE.low, POSITIVE.high
+LOSS_LOW, LOSS_HIGH = LOSS_ESTIMATE.low, LOSS_ESTIMATE.high
+REAL_LOW, REAL_HIGH = REAL.low, REAL.high
+FLOOR_LOW, FLOOR_HIGH = FLOOR.low, FLOOR.high
+workspace = layout_of(Workspace).allocated
 
 
 @compiled
 def all_within(values: Floats, low: float, high: float) -> bool:
-    """Tell whether all values are in [low, high]; NaN is not."""
+    """True if all values are in [low, high]; NaN is not."""
     for value in values.flat:
         if not low <= value <= high:
             return False

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe, unknown_costs
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy, optional, snapshot
-from surefoot.policies.estimates import hoeffding_scale, restore
-from surefoot.problem import SUM_TOLERANCE, Problem
+from surefoot.kernels.costs import PAPER, Bound, Costs, bound_again, observe, start_costs
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived, saved
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy, optional
+from surefoot.policies.estimates import check_costs, hoeffding_scale
+from surefoot.policies.rates import RATE
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, SUM_TOLERANCE, Range, RuleError
 
 
 class State(NamedTuple):
     """Weights of the arms, the queues that press on them, and what is known of the costs."""
 
-    weights: Floats  # (K,) x_t
-    queues: Floats  # (m,) Q(t)
+    weights: Annotated[Floats, saved("K", rule=SHARE)]  # x_t
+    queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
     known: Costs
-    strategy: Floats  # (K,) x_t, as it is played
-    safe_weight: Floats  # (1,) 0
-    thresholds: Floats  # (m,) alpha
-    penalty: float  # V: what a unit of loss weighs, against a unit of queue times cost
-    step: float  # alpha_md: what a step costs
-    mixing: float  # lambda_mix: weight of the uniform strategy from which a step starts
-    bias: float  # added to the probability by which a loss is divided
+    strategy: Annotated[Floats, derived("K")]  # x_t, as it is played
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    thresholds: Annotated[Floats, derived("m")]  # alpha
+    penalty: Annotated[float, derived()]  # V: what a unit of loss weighs, against a unit of queue times cost
+    step: Annotated[float, derived()]  # alpha_md: what a step costs
+    mixing: Annotated[float, derived()]  # lambda_mix: weight of the uniform strategy from which a step starts
+    bias: Annotated[float, derived()]  # added to the probability by which a loss is divided
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Step against penalty and queues, then let the queues grow by the excess at the new strategy."""
     observe(state.known, arm, costs)
     descend(state, arm, state.penalty * loss / (propensity + state.bias))
@@ -53,20 +56,25 @@ def descend(state: State, arm: int, estimate: float) -> None:
         for i in range(state.queues.size):
             pressure += state.queues[i] * max(0.0, state.known.lower[i, a])
         mixed = (1.0 - state.mixing) * weights[a] + state.mixing / weights.size
-        weights[a] = np.log(mixed) - pressure / state.step
+        weights[a] = math.log(mixed) - pressure / state.step
         largest = max(largest, weights[a])
     for a in range(weights.size):
-        weights[a] = np.exp(weights[a] - largest)
+        weights[a] = math.exp(weights[a] - largest)
         total += weights[a]
     for a in range(weights.size):
         weights[a] /= total
         state.strategy[a] = weights[a]
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    for a in range(state.strategy.size):
+        state.strategy[a] = state.weights[a]
 
 
-class QueuePrimalDual(Policy):
+class QueuePrimalDual(Policy[State]):
     """Mirror descent on losses plus queued costs; a queue holds by how much a cost has been above its threshold so far.
 
     Losses may be adversarial, costs are i.i.d., and no safe strategy is needed. What is controlled is the *signed*
@@ -79,7 +87,7 @@ class QueuePrimalDual(Policy):
     problem
         What is to be solved; a safe strategy is not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     learning_rate
         What a unit of loss moves (V / alpha); by default ``1 / sqrt(T)``. The implicit exploration is half of it.
 
@@ -107,8 +115,9 @@ class QueuePrimalDual(Policy):
     (array([0.38, 0.62]), array([35.7]))
     """
 
+    name: ClassVar[str] = "queue-primal-dual"
     kind: ClassVar[str] = "soft"
-    _derived = DERIVED
+    algorithm = Algorithm(State, update, restore)
 
     def __init__(
         self,
@@ -117,34 +126,24 @@ class QueuePrimalDual(Policy):
         *,
         learning_rate: float | None = None,
     ) -> None:
-        rate = optional("learning_rate", learning_rate)
+        rate = optional("learning_rate", learning_rate, RATE)
         super().__init__(problem, seed, learning_rate=rate)
 
-    def _start(self) -> State:
-        problem, rate = self.problem, self._options["learning_rate"]
-        n_arms, n_constraints, penalty = problem.n_arms, problem.n_constraints, math.sqrt(problem.rounds)
+    def _start(self, state: Any) -> None:
+        problem, rate, penalty = self.problem, self._options["learning_rate"], math.sqrt(self.problem.rounds)
         rate = 1.0 / penalty if rate is None else rate
-        return State(
-            weights=np.full(n_arms, 1.0 / n_arms),
-            queues=np.zeros(n_constraints),
-            known=unknown_costs(n_arms, n_constraints, hoeffding_scale(problem, n_constraints)),
-            strategy=np.full(n_arms, 1.0 / n_arms),
-            safe_weight=np.zeros(1),
-            thresholds=problem.thresholds.copy(),
-            penalty=penalty,
-            step=penalty / rate,
-            mixing=1.0 / problem.rounds,
-            bias=rate / 2,
-        )
+        state.weights = 1.0 / problem.n_arms
+        start_costs(state.known, Bound(PAPER, hoeffding_scale(problem, problem.n_constraints)))
+        state.thresholds, state.penalty, state.step = problem.thresholds, penalty, penalty / rate
+        state.mixing, state.bias = 1.0 / problem.rounds, rate / 2
 
-    def _restored(self) -> None:
-        weights = self._state.weights
-        if abs(weights.sum() - 1.0) > SUM_TOLERANCE:
-            raise ValueError(f"state.weights must sum to 1, got a sum of {weights.sum():.12g}")
-        restore(self._round, self._state.known)
-        self._state.strategy[:] = weights
+    def _check(self) -> None:
+        total = self._state.weights.sum()
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            raise RuleError("state.weights", "sum to 1", total, f"a sum of {total:.12g}")
+        check_costs(self._round, self._state.known)
 
     @property
     def queues(self) -> Floats:
         """By how much each cost has been above its threshold so far, by its lower bounds (Q(t))."""
-        return snapshot(self._state.queues)
+        return self._shown(self._state.queues)

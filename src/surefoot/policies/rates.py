@@ -5,7 +5,11 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from surefoot.problem import Problem, shown
+from surefoot.problem import Problem
+from surefoot.rules import Range, RuleError, shown
+
+RATE = Range(1e-12, 1e6)
+BENCHMARK_LOSS = Range(0)
 
 FASTEST = 0.5
 """The most a practical rate may be, and where the doubling trick starts."""
@@ -136,7 +140,7 @@ def resolve_rate(
 ) -> float:
     """The number behind a `learning_rate` option, itself or what its name stands for; a warning if it moves nothing."""
     if benchmark_loss is not None and benchmark_loss > problem.rounds:
-        raise ValueError(f"benchmark_loss must be at most horizon = {problem.rounds}, got {shown(benchmark_loss)}")
+        raise RuleError("benchmark_loss", f"be at most horizon = {problem.rounds}", benchmark_loss)
 
     def rate_at(horizon: float) -> float:
         sizes = Sized(problem.n_arms, problem.n_constraints, horizon, problem.delta)
@@ -151,9 +155,7 @@ def resolve_rate(
             case "doubling":
                 return FASTEST
             case str():
-                raise ValueError(
-                    f"learning_rate must be a number, 'theory', 'practical' or 'doubling', got {shown(learning_rate)}"
-                )
+                raise RuleError("learning_rate", "be a number, 'theory', 'practical' or 'doubling'", learning_rate)
         return float(learning_rate)
 
     rate = rate_at(problem.rounds)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-import surefoot.policies.practical as practical
 from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, observe
-from surefoot.kernels.dual import EMPTY, Floats, Integers, Workspace
-from surefoot.kernels.episode import lives_by
+from surefoot.kernels.costs import Costs, bound_again, observe
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.policies.mirror import MirrorDescent, chosen_preset
-from surefoot.problem import Problem, choice, shown
+from surefoot.kernels.types import EMPTY, Floats
+from surefoot.policies.estimates import known_safe
+from surefoot.policies.guarded import Guarded, Method, MirrorDescent, refuse_of_paper
+from surefoot.policies.practical import FollowAndPlan
+from surefoot.policies.presets import Preset
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, RuleError, choice
 
 
 class State(NamedTuple):
@@ -24,97 +28,109 @@ class State(NamedTuple):
 
     learner: Learner
     known: Costs
-    empty_rounds: Floats  # (1,)
-    strategy: Floats  # (K,) x_t
-    safe_weight: Floats  # (1,) gamma_{t-1}
-    safe_strategy: Floats  # (K,) x^diamond
-    safe_costs: Floats  # (m,) theta
-    thresholds: Floats  # (m,) alpha
-    weighted: float  # 1 if a loss counts by the weight of the proposal in the draw, else 0
+    empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
+    safe_weight: Annotated[Floats, saved(1, rule=SHARE)]  # gamma_{t-1}
+    strategy: Annotated[Floats, derived("K")]  # x_t
+    safe_strategy: Annotated[Floats, derived("K")]  # x^diamond
+    safe_costs: Annotated[Floats, derived("m")]  # theta
+    thresholds: Annotated[Floats, derived("m")]  # alpha
+    weighted: Annotated[int, derived()]  # 1: a loss counts by the weight of the proposal in the draw
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
-    """A round whose feedback comes at once: the weight of the proposal in the draw is today's."""
-    return take_in(state, arm, propensity, loss * (1.0 - state.weighted * state.safe_weight[0]), costs)
-
-
-@merged
-def take_in(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Lines 8 to 27 of Algorithm 2, less line 24, which EMPTY calls for."""
     observe(state.known, arm, costs)  # line 8
-    weight = 1.0 - (1.0 - state.weighted) * state.safe_weight[0]
+    if state.weighted == 1:
+        loss, weight = loss * weight, 1.0
     status = descend(state.learner, state.known, arm, loss / propensity, weight)  # lines 9 to 20
-    proposal = state.learner.proposal
-    weight = 1.0  # line 25
+    gamma = 1.0  # line 25
     if status != EMPTY:
-        weight = weight_needed(proposal, state.known.upper, state.thresholds, state.safe_costs)  # line 21
-    state.safe_weight[0] = weight
-    mix(state.strategy, weight, state.safe_strategy, proposal)  # line 27
+        gamma = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)  # line 21
+    state.safe_weight[0] = gamma
+    mix_in(state)
     return status
 
 
 @compiled
-def learn(
-    arm: int, propensity: float, loss: float, costs: Floats,
-    proposal: Floats, rates: Floats, caps: Floats, limits: Floats, floor: float, growth: float,
-    base_rate: Floats, spent: Floats, allowance: float, multipliers: Floats,
-    arms: Floats, rows: Floats, factor: Floats, places: Integers,
-    counts: Integers, means: Floats, lower: Floats, upper: Floats, scale: float, kind: int, settings: Floats,
-    memory: Floats,
-    empty_rounds: Floats, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, safe_costs: Floats,
-    thresholds: Floats, weighted: float,
-) -> int:  # fmt: skip
-    """`take_in`, as Python calls it: arrays one by one reach compiled code ten times faster than in a tuple."""
-    work = Workspace(arms, rows, factor, places)
-    learner = Learner(
-        proposal, rates, caps, limits, floor, growth, base_rate, spent, allowance, multipliers, work
-    )  # fmt: skip
-    known = Costs(counts, means, lower, upper, scale, kind, settings, memory)
-    state = State(learner, known, empty_rounds, strategy, safe_weight, safe_strategy, safe_costs, thresholds, weighted)
-    return take_in(state, arm, propensity, loss, costs)
+def mix_in(state: State) -> None:
+    """Play the mixture: lines 4 and 27."""
+    mix(state.strategy, state.safe_weight[0], state.safe_strategy, state.learner.proposal)
 
 
-lives_by(State, update)
+@compiled
+def restore(state: State) -> None:
+    """Set what follows from the saved leaves."""
+    bound_again(state.known)
+    mix_in(state)
 
 
-class SOLB(MirrorDescent):
+class HardMirror(MirrorDescent):
+    """SOLB as in the paper."""
+
+    algorithm = Algorithm(State, update, mix_in, restore)
+
+    def start(self, state: Any) -> None:
+        """Fill in the learner, what is known of the costs, and the safe strategy."""
+        safe, thresholds = known_safe(self.problem, "SOLB"), self.problem.thresholds
+        super().start(state)
+        state.safe_strategy, state.safe_costs, state.thresholds = safe.strategy, safe.costs, thresholds
+        state.safe_weight = max((1.0 - thresholds) / (1.0 - safe.costs), default=0.0)  # line 3
+        state.weighted = self.options["estimator"] == "weighted"
+
+    def rate_margin(self) -> float:
+        """The margin of the safe strategy, as in Theorem 4."""
+        return self.problem.margin
+
+    def least_propensity(self) -> float:
+        """The floor of the proposal, times its least weight."""
+        return super().least_propensity() * self.problem.margin
+
+    def check(self, state: Any, rounds: int) -> None:
+        """Refuse a loaded state whose leaves do not fit each other, or whose mixture is not safe."""
+        super().check(state, rounds)
+        weight = float(state.safe_weight[0])
+        least = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
+        if weight < least - 1e-12:
+            raise RuleError("state.safe_weight", f"be at least {least:g} to be safe", weight)
+
+
+class SOLB(Guarded):
     """Safe OMD with Log-Barrier: losses may be adversarial, and every round is safe with probability 1 - delta.
 
     The proposal is COLB's. What is played is a mixture of it with the safe strategy, with just the weight that keeps
-    every cost under its threshold at the upper confidence bounds; in the preset "practical" the mean of such a mixture
-    and of the plan of a linear program, as safe. Regret is safety complexity (how much worse the safe strategy is) plus
-    bandit complexity (the loss of the best safe strategy): so say the theorems, which are about the preset "paper".
-    Every preset is safe.
+    every cost under its threshold at the upper confidence bounds; in the preset "practical" it is the mean of such a
+    mixture and of the solution of a linear program, which is as safe. Every preset is safe. The theorems about regret
+    are about the preset "paper": it is safety complexity (how much worse the safe strategy is) plus bandit complexity
+    (the loss of the best safe strategy).
 
     Parameters
     ----------
     problem
         What is to be solved, with a safe strategy.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     preset
-        "practical", the same guarantee of safety as the paper's at a fraction of the regret
-        (`surefoot.policies.practical`); "guaranteed", what of it keeps the benchmark in the safe set; or "paper", the
-        paper to the letter. If it is left out: "paper" if a learning rate, a benchmark loss or an estimator is given,
-        else "practical".
+        "practical": the same guarantee of safety as the paper's at a fraction of the regret
+        (`surefoot.policies.practical`); "guaranteed": the same without what has no proof; or "paper": the paper to the
+        letter.
     learning_rate
-        Of mirror descent, for preset "paper": a number; "theory", its default, the value of Theorem 4; "practical", the
-        same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; or "doubling" for an unknown L*: start
-        at 1/2, and at half the rate again from the analytic centre of the safe set whenever rate^2 times the sum of
-        (1 - gamma) (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets
-        tune their own rate, but take a number.
+        A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
+        the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
+        start at 1/2, and begin again at half the rate from the analytic centre of the safe set whenever rate^2 times
+        the sum of (1 - gamma) (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other
+        presets tune their own rate if none is given.
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
         preset of that name, and bets in the others.
     benchmark_loss
-        The total loss L* of the best safe strategy, if known, for the "theory" and "practical" rates; else its worst
-        case, the horizon.
+        For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
+        "practical"; else its worst case, the horizon.
     estimator
-        What mirror descent is fed in preset "paper": "paper", its default, the loss estimate, or "weighted", the same
-        times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second is free of the
-        margin (docs/theory/weighted-estimator.md).
+        For preset "paper", what mirror descent is fed: "paper", its default, the loss estimate, or "weighted", the
+        same times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second does not
+        depend on the margin (docs/theory/weighted-estimator.md).
 
     Notes
     -----
@@ -144,25 +160,27 @@ class SOLB(MirrorDescent):
     True
     """
 
+    name: ClassVar[str] = "solb"
     kind: ClassVar[str] = "hard"
+    methods: ClassVar[Mapping[str, type[Method]]] = {
+        "practical": FollowAndPlan, "guaranteed": FollowAndPlan, "paper": HardMirror,
+    }  # fmt: skip
 
     def __init__(
         self,
         problem: Problem,
         seed: int | np.random.SeedSequence | None = None,
         *,
-        preset: str | None = None,
+        preset: str = "practical",
         learning_rate: float | str | None = None,
         confidence: str | Mapping[str, Any] | Confidence | None = None,
         benchmark_loss: float | None = None,
         estimator: str | None = None,
     ) -> None:
-        preset = chosen_preset(preset, learning_rate, benchmark_loss, estimator)
-        if estimator is None and preset == "paper":
-            estimator = "paper"
-        self._weighs = estimator is not None and choice("estimator", estimator, ("paper", "weighted")) == "weighted"
-        if self._weighs and preset != "paper":
-            raise ValueError(f"estimator must be 'paper' for preset {shown(preset)}, got {estimator!r}")
+        if preset != "paper":
+            refuse_of_paper("estimator", estimator, preset)
+        else:
+            estimator = choice("estimator", "paper" if estimator is None else estimator, ("paper", "weighted"))
         super().__init__(
             problem,
             seed,
@@ -173,45 +191,5 @@ class SOLB(MirrorDescent):
             estimator=estimator,
         )
 
-    def _usual_bounds(self, preset: str) -> Confidence:
-        return Paper() if preset == "paper" else Betting(sides="upper")
-
-    def _start(self) -> State | practical.HardState:
-        safe, thresholds = self.problem.safe, self.problem.thresholds
-        if safe is None:
-            raise ValueError("problem must have a safe strategy for SOLB, got safe=None")
-        if not self._paper:
-            return practical.new_hard(
-                self.problem, self._options["preset"], self._new_costs(), self._fixed_rate(), safe
-            )
-        weight = max((1.0 - thresholds) / (1.0 - safe.costs), default=0.0)  # line 3
-        state = State(
-            learner=self._new_learner(self.problem.margin),
-            known=self._new_costs(),
-            empty_rounds=np.zeros(1),
-            strategy=np.zeros(self.problem.n_arms),
-            safe_weight=np.full(1, weight),
-            safe_strategy=safe.strategy.copy(),
-            safe_costs=safe.costs.copy(),
-            thresholds=thresholds.copy(),
-            weighted=float(self._weighs),
-        )
-        mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)  # line 4
-        return state
-
-    def _restored(self) -> None:
-        super()._restored()
-        state = self._state
-        if not self._paper:
-            practical.restore_hard(state)
-            return
-        weight = self.safe_weight
-        least = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
-        if weight < least - 1e-12:
-            raise ValueError(f"state.safe_weight must be at least {least:g} to be safe, got {weight:g}")
-        mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)
-
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        door = learn if self._paper else practical.learn_hard
-        if door(arm, propensity, loss, costs, *self._leaves) == EMPTY:
-            self._recover()  # line 24
+    def _usual_bounds(self, preset: Preset) -> Confidence:
+        return Betting(sides="upper") if preset.follows else Paper()

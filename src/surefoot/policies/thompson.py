@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy
-from surefoot.problem import SUM_TOLERANCE, Problem, shown
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, TOTAL, derived, saved
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy
+from surefoot.problem import Problem
+from surefoot.rules import SUM_TOLERANCE, RuleError
 
 
 class State(NamedTuple):
     """What was seen of each arm, and the one that the last sample has chosen."""
 
-    lost: Floats  # (K,) sums of loss
-    gained: Floats  # (K,) sums of 1 - loss
-    drawn: Floats  # (1,) the arm of the least sample
-    strategy: Floats  # (K,) all on that arm
-    safe_weight: Floats  # (1,) 0
+    lost: Annotated[Floats, saved("K", rule=TOTAL)]  # sums of loss
+    gained: Annotated[Floats, saved("K", rule=TOTAL)]  # sums of 1 - loss
+    drawn: Annotated[Floats, saved(1, rule=COUNT)]  # the arm of the least sample
+    strategy: Annotated[Floats, derived("K")]  # all on that arm
+    safe_weight: Annotated[Floats, derived(1)]  # 0
 
 
 @merged
-def update(state: State, generator: Any, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, generator: Any, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Take in a loss; with what probability it came to be seen does not matter."""
     state.lost[arm] += loss
     state.gained[arm] += 1.0 - loss
@@ -50,10 +52,7 @@ def put_all(state: State) -> None:
         state.strategy[a] = 1.0 if a == state.drawn[0] else 0.0
 
 
-lives_by(State, update, random=True)
-
-
-class ThompsonSampling(Policy):
+class ThompsonSampling(Policy[State]):
     """Thompson sampling with Beta(1, 1) priors: regret of order ln(T) if losses are independent coin flips.
 
     After every round it draws a mean loss for each arm from the posterior, and plays the arm of the least. A loss
@@ -68,7 +67,7 @@ class ThompsonSampling(Policy):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
 
     References
     ----------
@@ -87,25 +86,18 @@ class ThompsonSampling(Policy):
     Decision(arm=1, propensity=1.0, proposal_weight=1.0)
     """
 
+    name: ClassVar[str] = "thompson"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(State, update, sample, put_all, random=True)
     _endless = True
-    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> State:
-        n_arms = self.problem.n_arms
-        state = State(np.zeros(n_arms), np.zeros(n_arms), np.zeros(1), np.zeros(n_arms), np.zeros(1))
-        sample(state, self._rng)
-        return state
-
-    def _restored(self) -> None:
+    def _check(self) -> None:
         state, n_arms = self._state, self.problem.n_arms
         seen = state.lost.sum() + state.gained.sum()
         if abs(seen - self._round) > SUM_TOLERANCE * max(1, self._round):
-            raise ValueError(f"state.lost and state.gained must sum to round = {self._round}, got a sum of {seen:.12g}")
-        arm = state.drawn[0]
-        if arm not in range(n_arms):
-            raise ValueError(f"state.drawn must be a whole number below n_arms = {n_arms}, got {shown(arm)}")
-        put_all(state)
+            raise RuleError("state.lost", f"sum to round = {self._round} with state.gained", seen)
+        if state.drawn[0] >= n_arms:
+            raise RuleError("state.drawn", f"be below n_arms = {n_arms}", float(state.drawn[0]))

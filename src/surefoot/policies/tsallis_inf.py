@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+import math
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy
-from surefoot.problem import SUM_TOLERANCE, Problem, choice
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, saved
+from surefoot.kernels.types import SOLVED, Floats
+from surefoot.policies.base import Policy
+from surefoot.problem import Problem
+from surefoot.rules import SUM_TOLERANCE, Range, RuleError, choice
 
 LARGEST = 1e300  # the most a total may come to; feedback on a decision of that small a propensity would overflow it
 CLOSE = 1e-8  # relative Newton step whose square is lost in rounding
@@ -19,17 +22,17 @@ CLOSE = 1e-8  # relative Newton step whose square is lost in rounding
 class State(NamedTuple):
     """Estimated total losses, and the strategy they lead to."""
 
-    totals: Floats  # (K,) estimated losses, less the smallest of them: nothing can overflow
-    level: Floats  # (1,) -eta x, where x normalises the weights: the next search starts from it
-    rounds: Floats  # (1,) of feedback, t - 1
-    strategy: Floats  # (K,)
-    safe_weight: Floats  # (1,) 0
-    scale: float  # eta_t sqrt(t)
-    baseline: float  # B, for arms that are likely enough; 0 for plain importance weighting
+    totals: Annotated[Floats, saved("K", rule=NOT_NEGATIVE)]  # estimated, less the smallest of them
+    level: Annotated[Floats, saved(1, rule=Range(2, 1e15))]  # -eta x, x such that the weights sum to 1
+    rounds: Annotated[Floats, saved(1, rule=COUNT)]  # of feedback, t - 1
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]  # 0
+    scale: Annotated[float, derived()]  # eta_t sqrt(t)
+    baseline: Annotated[float, derived()]  # B, for arms that are likely enough; 0 for plain importance weighting
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Take in an estimate of all losses, whose mean over the draw of the arm is the truth."""
     played = 0.0
     if state.baseline > 0.0:
@@ -58,7 +61,7 @@ def choose(state: State) -> None:
         least = min(least, state.totals[a])
     for a in range(state.totals.size):
         state.totals[a] = min(state.totals[a] - least, LARGEST)
-    rate = state.scale / np.sqrt(state.rounds[0] + 1.0)
+    rate = state.scale / math.sqrt(state.rounds[0] + 1.0)
     level = state.level[0]
     for _ in range(100):
         total, slope = 0.0, 0.0
@@ -66,7 +69,7 @@ def choose(state: State) -> None:
             root = 2.0 / (rate * state.totals[a] + level)
             total += root * root
             slope += root * root * root
-        further = max(2.0, level + 2.0 * total * (np.sqrt(total) - 1.0) / slope)
+        further = max(2.0, level + 2.0 * total * (math.sqrt(total) - 1.0) / slope)
         close = abs(further - level) <= CLOSE * level
         level = further
         if close:
@@ -78,7 +81,7 @@ def choose(state: State) -> None:
 @compiled
 def weigh(state: State) -> float:
     """Fill the strategy for totals and level as they are; return the sum of the weights before the last rounding."""
-    rate = state.scale / np.sqrt(state.rounds[0] + 1.0)
+    rate = state.scale / math.sqrt(state.rounds[0] + 1.0)
     total = 0.0
     for a in range(state.totals.size):
         root = 2.0 / (rate * state.totals[a] + state.level[0])
@@ -89,10 +92,7 @@ def weigh(state: State) -> float:
     return total
 
 
-lives_by(State, update)
-
-
-class TsallisINF(Policy):
+class TsallisINF(Policy[State]):
     """Tsallis-INF: regret of order sqrt(K T) whatever the losses, and of order ln(T) if they are independent draws.
 
     It follows the regularised leader, with the Tsallis entropy of power 1/2 as the regulariser: the weight of an arm is
@@ -104,7 +104,7 @@ class TsallisINF(Policy):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     estimator
         "importance": losses divided by the probability of the draw, ``eta_t = 2 / sqrt(t)``. "reduced-variance": what
         is divided is the difference to 1/2, for arms with a weight of at least eta_t^2, and ``eta_t = 4 / sqrt(t)``.
@@ -124,9 +124,10 @@ class TsallisINF(Policy):
     array([0.077, 0.461, 0.461])
     """
 
+    name: ClassVar[str] = "tsallis-inf"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(State, update, choose, weigh)
     _endless = True
-    _derived = DERIVED
 
     def __init__(
         self,
@@ -137,23 +138,14 @@ class TsallisINF(Policy):
     ) -> None:
         super().__init__(problem, seed, estimator=choice("estimator", estimator, ("importance", "reduced-variance")))
 
-    def _start(self) -> State:
-        n_arms, reduced = self.problem.n_arms, self._options["estimator"] == "reduced-variance"
-        state = State(
-            totals=np.zeros(n_arms),
-            level=np.array([2.0 * np.sqrt(n_arms)]),
-            rounds=np.zeros(1),
-            strategy=np.zeros(n_arms),
-            safe_weight=np.zeros(1),
-            scale=4.0 if reduced else 2.0,
-            baseline=0.5 if reduced else 0.0,
-        )
-        choose(state)
-        return state
+    def _start(self, state: Any) -> None:
+        reduced = self._options["estimator"] == "reduced-variance"
+        state.level = 2.0 * math.sqrt(self.problem.n_arms)
+        state.scale, state.baseline = (4.0, 0.5) if reduced else (2.0, 0.0)
 
-    def _restored(self) -> None:
+    def _check(self) -> None:
         if self._state.rounds[0] != self._round:
-            raise ValueError(f"state.rounds must be round = {self._round}, got {self._state.rounds[0]:g}")
+            raise RuleError("state.rounds", f"be round = {self._round}", float(self._state.rounds[0]))
         total = weigh(self._state)
         if not abs(total - 1.0) <= SUM_TOLERANCE:
-            raise ValueError(f"state.level must make the weights sum to 1, got a sum of {total:.12g}")
+            raise RuleError("state.level", "make the weights sum to 1", total, f"a sum of {total:.12g}")

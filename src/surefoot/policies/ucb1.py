@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+import math
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.dual import SOLVED, Floats, Integers
-from surefoot.kernels.episode import lives_by
-from surefoot.policies.base import DERIVED, Policy
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
+from surefoot.kernels.types import SOLVED, Floats, Integers
+from surefoot.policies.base import Policy
 from surefoot.policies.estimates import check_counts
 from surefoot.problem import Problem
+from surefoot.rules import SHARE
 
 
 class State(NamedTuple):
     """What was seen of each arm, and the one to play."""
 
-    counts: Integers  # (K,) N(a)
-    means: Floats  # (K,) mean losses
-    strategy: Floats  # (K,) all on one arm
-    safe_weight: Floats  # (1,) 0
+    counts: Annotated[Integers, saved("K", rule=COUNT)]  # N(a)
+    means: Annotated[Floats, saved("K", rule=SHARE)]  # mean losses
+    strategy: Annotated[Floats, derived("K")]  # all on one arm
+    safe_weight: Annotated[Floats, derived(1)]  # 0
 
 
 @merged
-def update(state: State, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Take in a loss; with what probability it came to be seen does not matter."""
     state.counts[arm] += 1
     state.means[arm] += (loss - state.means[arm]) / state.counts[arm]
@@ -43,16 +46,13 @@ def choose(state: State) -> None:
         state.strategy[a] = 0.0
         index = -np.inf
         if state.counts[a] > 0:
-            index = state.means[a] - np.sqrt(2.0 * np.log(rounds) / state.counts[a])
+            index = state.means[a] - math.sqrt(2.0 * math.log(rounds) / state.counts[a])
         if index < lowest:
             best, lowest = a, index
     state.strategy[best] = 1.0
 
 
-lives_by(State, update)
-
-
-class UCB1(Policy):
+class UCB1(Policy[State]):
     """UCB1: the arm whose loss may be the lowest; regret of order ln(T) if losses are independent draws.
 
     Only then: losses that change with time can deceive it for as long as it has seen them. It plays the arm with the
@@ -65,7 +65,7 @@ class UCB1(Policy):
     problem
         What is to be solved; its thresholds are not looked at.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
 
     References
     ----------
@@ -82,19 +82,13 @@ class UCB1(Policy):
     Decision(arm=1, propensity=1.0, proposal_weight=1.0)
     """
 
+    name: ClassVar[str] = "ucb1"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(State, update, choose)
     _endless = True
-    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> State:
-        n_arms = self.problem.n_arms
-        state = State(np.zeros(n_arms, np.int64), np.zeros(n_arms), np.zeros(n_arms), np.zeros(1))
-        choose(state)
-        return state
-
-    def _restored(self) -> None:
+    def _check(self) -> None:
         check_counts(self._state.counts, self._round)
-        choose(self._state)

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, unknown_costs
-from surefoot.kernels.dual import EMPTY, SOLVED, Floats
-from surefoot.kernels.episode import lives_by
-from surefoot.kernels.learner import Learner, descend
-from surefoot.policies.base import DERIVED, Policy, optional, plain
-from surefoot.policies.mirror import MirrorDescent
-from surefoot.problem import Problem, choice, numbers
+from surefoot.kernels.costs import Bound
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived
+from surefoot.kernels.learner import descend
+from surefoot.kernels.types import EMPTY, SOLVED, Floats
+from surefoot.policies.base import Policy
+from surefoot.policies.colb import SoftMirror, State, show_proposal
+from surefoot.policies.estimates import known_safe
+from surefoot.policies.guarded import Guarded, Method
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, RuleError, numbers
 
 
 class Still(NamedTuple):
     """Nothing is remembered."""
 
-    strategy: Floats  # (K,) x^diamond
-    safe_weight: Floats  # (1,) 1
+    strategy: Annotated[Floats, derived("K")]  # x^diamond
+    safe_weight: Annotated[Floats, derived(1)]  # 1
 
 
 @compiled
-def stay(state: Still, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def stay(state: Still, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """Learn nothing."""
     return SOLVED
 
 
-lives_by(Still, stay)
-
-
-class AlwaysSafe(Policy):
+class AlwaysSafe(Policy[Still]):
     """Plays the safe strategy, round after round: what a user has who dares nothing.
 
     Parameters
@@ -41,7 +43,7 @@ class AlwaysSafe(Policy):
     problem
         With a safe strategy.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
 
     Examples
     --------
@@ -51,44 +53,67 @@ class AlwaysSafe(Policy):
     array([0. , 0.5, 0.5])
     """
 
+    name: ClassVar[str] = "always-safe"
     kind: ClassVar[str] = "hard"
+    algorithm = Algorithm(Still, stay)
     _endless = True
-    _derived = DERIVED
 
     def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> Still:
-        if self.problem.safe is None:
-            raise ValueError("problem must have a safe strategy for AlwaysSafe, got safe=None")
-        return Still(self.problem.safe.strategy.copy(), np.ones(1))
-
-    def _restored(self) -> None:
-        if self.safe_weight != 1.0:
-            raise ValueError(f"state.safe_weight must be 1, got {self.safe_weight:g}")
-
-
-class Knowing(NamedTuple):
-    """Mirror descent, and the costs."""
-
-    learner: Learner
-    known: Costs
-    empty_rounds: Floats  # (1,)
-    strategy: Floats  # (K,) the proposal itself
-    safe_weight: Floats  # (1,) 0
+    def _start(self, state: Any) -> None:
+        state.strategy, state.safe_weight = known_safe(self.problem, "AlwaysSafe").strategy, 1.0
 
 
 @merged
-def follow(state: Knowing, arm: int, propensity: float, loss: float, costs: Floats) -> int:
+def follow(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
     """A step of mirror descent in the true safe set."""
     state.known.counts[arm] += 1
-    return descend(state.learner, state.known, arm, loss / propensity, 1.0)
+    status = descend(state.learner, state.known, arm, loss / propensity, 1.0)
+    show_proposal(state)
+    return status
 
 
-lives_by(Knowing, follow)
+class Knowing(SoftMirror):
+    """Mirror descent in the true safe set."""
+
+    algorithm = Algorithm(State, follow, show_proposal)
+
+    def new_bound(self) -> Bound:
+        """The costs are known."""
+        return Bound()
+
+    def limits(self) -> Floats:
+        """The thresholds themselves."""
+        return self.problem.thresholds
+
+    def start(self, state: Any) -> None:
+        """Fill in the costs, and step from the uniform strategy into the safe set."""
+        super().start(state)
+        truth = numbers("mean_costs", self.options["mean_costs"], SHARE, *state.known.means.shape)
+        state.known.means = state.known.lower = state.known.upper = truth
+        opened = state.opened()
+        if descend(opened.learner, opened.known, 0, 0.0, 1.0) == EMPTY:
+            rule = "have a safe strategy in which every arm has a share of 1 / T"
+            raise RuleError("problem", rule, self.problem, "one without")
+
+    def recover(self, state: Any, rng: np.random.Generator) -> None:
+        """Should rounding ever call the safe set empty: a step into it from the uniform strategy, as at the start."""
+        state.learner.proposal[:] = 1.0 / self.problem.n_arms
+        descend(state.learner, state.known, 0, 0.0, 1.0)
+        show_proposal(state)
+        state.empty_rounds[0] += 1
+
+    def check(self, state: Any, rounds: int) -> None:
+        """Refuse a loaded state whose leaves do not fit each other."""
+        truth = np.reshape(self.options["mean_costs"], state.known.means.shape)
+        for leaf in ("means", "lower", "upper"):
+            if (getattr(state.known, leaf) != truth).any():
+                raise RuleError(f"state.known.{leaf}", "be the mean costs", getattr(state.known, leaf))
+        super().check(state, rounds)
 
 
-class Oracle(MirrorDescent):
+class Oracle(Guarded):
     """Log-barrier mirror descent on the true safe set: what is left to learn when the costs are known.
 
     Parameters
@@ -96,7 +121,7 @@ class Oracle(MirrorDescent):
     problem
         What is to be solved. A safe strategy is not needed.
     seed
-        Of the policy's own generator.
+        Seed of the policy's random generator.
     mean_costs
         The true costs, (m, K). In a study the scenario tells them.
     preset
@@ -116,7 +141,9 @@ class Oracle(MirrorDescent):
     True
     """
 
+    name: ClassVar[str] = "oracle"
     kind: ClassVar[str] = "hard"
+    methods: ClassVar[Mapping[str, type[Method]]] = {"paper": Knowing}
 
     def __init__(
         self,
@@ -128,43 +155,7 @@ class Oracle(MirrorDescent):
         learning_rate: float | str = "practical",
         benchmark_loss: float | None = None,
     ) -> None:
-        Policy.__init__(
-            self,
-            problem,
-            seed,
-            mean_costs=numbers("mean_costs", mean_costs, None, None).tolist() if np.size(mean_costs) else [],
-            preset=choice("preset", preset, ("paper",)),
-            learning_rate=learning_rate if isinstance(learning_rate, str) else plain("learning_rate", learning_rate),
-            benchmark_loss=optional("benchmark_loss", benchmark_loss),
-        )
-
-    @property
-    def _limits(self) -> Floats:
-        return self.problem.thresholds.copy()
-
-    def _new_costs(self) -> Costs:
-        known = unknown_costs(self.problem.n_arms, self.problem.n_constraints, 0.0)
-        truth = numbers("mean_costs", self._options["mean_costs"], *known.means.shape)
-        for array in (known.means, known.lower, known.upper):
-            array[...] = truth
-        return known
-
-    def _start(self) -> Knowing:
-        learner = self._new_learner()
-        state = Knowing(learner, self._new_costs(), np.zeros(1), learner.proposal, np.zeros(1))
-        if descend(learner, state.known, 0, 0.0, 1.0) == EMPTY:  # from the uniform strategy into the safe set
-            raise ValueError("problem must have a safe strategy in which every arm has a share of 1 / T, got none")
-        return state
-
-    def _recover(self) -> None:
-        """Should rounding ever call the safe set empty: a step into it from the uniform strategy, as at the start."""
-        learner = self._state.learner
-        learner.proposal[:] = 1.0 / self.problem.n_arms
-        descend(learner, self._state.known, 0, 0.0, 1.0)
-        self._state.empty_rounds[0] += 1
-
-    def _restored(self) -> None:
-        truth = np.reshape(self._options["mean_costs"], self._state.known.means.shape)
-        if (self._state.known.means != truth).any() or self.safe_weight != 0.0:
-            raise ValueError("state.means must be the mean costs, and state.safe_weight 0, got others")
-        super()._restored()
+        truth = numbers("mean_costs", mean_costs, SHARE, None, None).tolist() if np.size(mean_costs) else []
+        self._begin(
+            problem, seed, preset, learning_rate=learning_rate, benchmark_loss=benchmark_loss, mean_costs=truth
+        )  # fmt: skip

@@ -279,7 +279,7 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
     return name, scenario if name == scenario.id else Scenario(**{**vars(scenario), "id": name})
 
 
-def policy_options(cls: type[Policy]) -> dict[str, Any]:
+def policy_options(cls: type[Policy[Any]]) -> dict[str, Any]:
     """The options of a policy with their defaults; the true costs, which a scenario tells, are no option."""
     named = inspect.signature(cls).parameters.values()
     keywords = [one for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -297,7 +297,7 @@ def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]
     def factory_in(scenario: Scenario) -> Factory:
         truth = {TRUTH: scenario.mean_costs} if TRUTH in inspect.signature(cls).parameters else {}
 
-        def factory(problem: Problem, seed: int) -> Policy:
+        def factory(problem: Problem, seed: int) -> Policy[Any]:
             return cls(problem, seed, **truth, **options)
 
         return factory

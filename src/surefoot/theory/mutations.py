@@ -7,53 +7,52 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.kernels.costs import Costs
-from surefoot.kernels.learner import Learner
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.colb import COLB
-from surefoot.policies.mirror import MirrorDescent
+from surefoot.policies.guarded import Guarded
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
-class NarrowRadius(MirrorDescent):
+class NarrowRadius(Guarded):
     """The confidence radius times 0.1."""
 
-    def _new_costs(self) -> Costs:
-        known = super()._new_costs()
-        return known._replace(scale=0.01 * known.scale)
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.known.scale *= 0.01
 
 
-class NeverRestarts(MirrorDescent):
+class NeverRestarts(Guarded):
     """The doubling trick waits for ever."""
 
-    def _new_learner(self, margin: float = 1.0) -> Learner:
-        return super()._new_learner(margin)._replace(allowance=math.inf)
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.learner.allowance = math.inf
 
 
-class RestartsEarly(MirrorDescent):
+class RestartsEarly(Guarded):
     """The doubling trick has a twentieth of its patience."""
 
-    def _new_learner(self, margin: float = 1.0) -> Learner:
-        learner = super()._new_learner(margin)
-        return learner._replace(allowance=learner.allowance / 20.0)
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.learner.allowance /= 20.0
 
 
-class Unprojected(MirrorDescent):
+class Unprojected(Guarded):
     """The safe set is the whole truncated simplex."""
 
-    @property
-    def _limits(self) -> Floats:
-        return np.full(self.problem.n_constraints, 2.0)
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.learner.limits = 2.0
 
 
-class Altered(MirrorDescent):
+class Altered(Guarded):
     """Something goes wrong between the feedback and the next strategy."""
 
     _in_turn = True
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, propensity, loss, costs)
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity, weight, loss, costs)
         self._alter()
 
     def _alter(self) -> None:
@@ -68,20 +67,22 @@ class Stuck(Altered):
         learner.proposal[:] = 1.0 / learner.proposal.size
         if isinstance(self, SOLB):
             remix(self, self.safe_weight)
+        else:
+            self._state.strategy[:] = learner.proposal
 
 
 class FedTwice(Altered):
     """Every loss estimate counts double."""
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, propensity / 2.0, loss, costs)
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity / 2.0, weight, loss, costs)
 
 
 class DividedByProposal(Altered):
     """Losses are divided by the probability in the proposal, not in the mixture that was played."""
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, float(self._state.learner.proposal[arm]), loss, costs)
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, float(self._state.learner.proposal[arm]), weight, loss, costs)
 
 
 class Unmixed(Altered):
@@ -109,8 +110,8 @@ class MixedByLower(Altered):
 class GivesUp(Altered):
     """The worse the arms of the safe strategy have done, the less of it is mixed in."""
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, propensity, loss, costs)
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity, weight, loss, costs)
         if not hasattr(self, "_met"):
             self._met = np.zeros((2, 2))  # losses and rounds of the other arms, and of the safe ones
         self._met[int(self._state.safe_strategy[arm] > 0.0)] += loss, 1.0
@@ -137,7 +138,7 @@ def remix(policy: Any, weight: float) -> None:
     mix(state.strategy, weight, state.safe_strategy, state.learner.proposal)
 
 
-def mutant(policy: type[COLB] | type[SOLB], *wrongs: type[MirrorDescent]) -> Any:
+def mutant(policy: type[COLB] | type[SOLB], *wrongs: type[Guarded]) -> Any:
     """The class of a policy that is wrong in these ways.
 
     Examples

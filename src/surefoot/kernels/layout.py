@@ -1,0 +1,368 @@
+"""One declaration per leaf of a state, and all that follows from it.
+
+A state is a named tuple, and its fields are leaves or further named tuples. Each leaf says what it is::
+
+    class Record(NamedTuple):
+        seen: Annotated[Integers, saved("K", rule=COUNT)]  # losses of each arm
+        scores: Annotated[Floats, derived("K")]  # scratch
+        rate: Annotated[float, derived()]  # a constant
+
+``"K"`` is the number of arms, ``"m"`` that of guardrails; a state may have further sizes. From the declaration follow
+
+* the layout: all leaves of a state lie in one float64 and one int64 buffer, the saved ones first;
+* the named views that Python and kernels see (`Layout.open`, in compiled code the same function);
+* what is written and checked when a state is saved and loaded.
+
+The int64 buffer starts with the sizes, so the two buffers are all that has to be kept, copied or sent.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, config, types
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from surefoot.kernels.compile import compiled_door, compiled_inside
+from surefoot.kernels.types import Floats, Integers
+from surefoot.rules import Range, RuleError, numbers, shown
+
+FINITE = Range(-1e300, 1e300)
+NOT_NEGATIVE = Range(0, 1e300)
+COUNT = Range(0, 1e15, whole=True)
+TOTAL = Range(0, 1e15)
+
+# Numba's own types do not know how these are called:
+extension: Any = intrinsic
+arrays: Any = arrayobj
+generating: Any = cgutils
+settings: Any = config
+
+
+class Leaf(NamedTuple):
+    """What a field of a state declares: its shape, whether it is saved, and the rule for each number in it."""
+
+    shape: tuple[str, ...]
+    saved: bool
+    rule: Range
+
+
+def saved(*shape: str | int, rule: Range = FINITE) -> Leaf:
+    """Declare a leaf that a policy cannot do without: it is written when the policy is saved."""
+    return Leaf(tuple(map(str, shape)), True, rule)
+
+
+def derived(*shape: str | int) -> Leaf:
+    """Declare a leaf that follows from the problem, the options and the saved leaves; or scratch space."""
+    return Leaf(tuple(map(str, shape)), False, FINITE)
+
+
+class Sized(NamedTuple):
+    """Other sizes for a part of a state."""
+
+    sizes: Mapping[str, str]
+
+
+def sized(**sizes: str | int) -> Sized:
+    """Declare a part whose sizes differ from those of the whole, such as ``sized(K="K + 1")``."""
+    return Sized({symbol: str(size) for symbol, size in sizes.items()})
+
+
+class Field(NamedTuple):
+    """A leaf within a state."""
+
+    path: tuple[str, ...]
+    leaf: Leaf
+    integer: bool
+    scalar: bool
+
+    @property
+    def name(self) -> str:
+        """The path as people read it: ``learner.proposal``."""
+        return ".".join(self.path)
+
+
+class Plan(NamedTuple):
+    """Where all leaves lie in the buffers of a state, given its sizes."""
+
+    sizes: tuple[int, ...]
+    places: dict[tuple[str, ...], Place]
+    n_floats: int
+    n_integers: int
+    saved_floats: int  # that many are saved, the first ones
+    saved_integers: int
+
+
+class Place(NamedTuple):
+    """Where a leaf lies in its buffer."""
+
+    field: Field
+    start: int
+    shape: tuple[int, ...]
+
+
+def _fields(kind: type, path: tuple[str, ...], sizes: Mapping[str, str]) -> Iterator[Field]:
+    """All leaves of a state, in the order of their declaration."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        base, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if isinstance(base, type) and hasattr(base, "_fields"):
+            inner = dict(sizes)
+            for note in notes:
+                inner |= {symbol: _substitute(size, sizes) for symbol, size in note.sizes.items()}
+            yield from _fields(base, (*path, name), inner)
+            continue
+        leaf = next((note for note in notes if isinstance(note, Leaf)), None)
+        if leaf is None or base not in (Floats, Integers, float, int):
+            raise TypeError(f"{kind.__name__}.{name} must declare a leaf (saved or derived), got {hint}")
+        shape = tuple(_substitute(size, sizes) for size in leaf.shape)
+        scalar = base in (float, int)
+        yield Field((*path, name), leaf._replace(shape=shape), base in (Integers, int), scalar)
+
+
+def _substitute(expression: str, sizes: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda found: f"({sizes.get(found[0], found[0])})", expression)
+
+
+class Layout:
+    """How the leaves of a state lie in its two buffers."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        declared = list(_fields(kind, (), {}))
+        self.fields = sorted(declared, key=lambda field: not field.leaf.saved)
+        found = re.findall(r"[A-Za-z_]\w*", " ".join(size for field in declared for size in field.leaf.shape))
+        self.symbols = tuple(dict.fromkeys(["K", "m", *found]))
+        self._names = {field.path: f"leaf{n}" for n, field in enumerate(self.fields)}
+        self._classes: dict[str, type] = {}
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._source = self._written()
+        self.open = self._opened(view)
+        """The named views of a pair of buffers."""
+
+    @cached_property
+    def opener(self) -> Callable[[Floats, Integers], Any]:
+        """The same, for compiled code."""
+        return self.open if settings.DISABLE_JIT else compiled_inside(self._opened(_view))
+
+    def _opened(self, view: Any) -> Callable[[Floats, Integers], Any]:
+        opened: Callable[[Floats, Integers], Any] = executed(
+            self._source, "opened", self.kind, view=view, **self._classes
+        )
+        return opened
+
+    @cached_property
+    def allocated(self) -> Any:
+        """For compiled code that may allocate: a state of zeros on its own, given all its sizes."""
+        lines = [f"def allocated({', '.join(self.symbols)}):"]
+        for field in self.fields:
+            shape = "".join(f"{size}, " for size in field.leaf.shape)
+            kind = "np.int64" if field.integer else "np.float64"
+            lines.append(f"    {self._names[field.path]} = np.zeros(({shape}), {kind})")
+        lines.append(f"    return {self._assembled(self.kind, ())}")
+        return compiled_door(executed("\n".join(lines), "allocated", self.kind, np=np, **self._classes))
+
+    def _written(self) -> str:
+        lines = ["def opened(floats, integers):"]
+        lines += [f"    {symbol} = integers[{n}]" for n, symbol in enumerate(self.symbols)]
+        lines += ["    f = 0", f"    i = {len(self.symbols)}"]
+        for field in self.fields:
+            buffer, at = ("integers", "i") if field.integer else ("floats", "f")
+            shape = "".join(f"{size}, " for size in field.leaf.shape)
+            length = " * ".join(f"({size})" for size in field.leaf.shape) or "1"
+            value = f"{buffer}[{at}]" if field.scalar else f"view({buffer}, {at}, ({shape}))"
+            lines += [f"    {self._names[field.path]} = {value}", f"    {at} += {length}"]
+        lines.append(f"    return {self._assembled(self.kind, ())}")
+        return "\n".join(lines)
+
+    def _assembled(self, kind: type, path: tuple[str, ...]) -> str:
+        alias = f"kind{len(self._classes)}"
+        self._classes[alias] = kind
+        parts = []
+        for name, hint in get_type_hints(kind).items():
+            inner = (*path, name)
+            parts.append(self._names[inner] if inner in self._names else self._assembled(hint, inner))
+        return f"{alias}({', '.join(parts)})"
+
+    def plan(self, **sizes: int) -> Plan:
+        """Where each leaf lies, given the sizes; those not given are 0."""
+        key = tuple(sizes.get(symbol, 0) for symbol in self.symbols)
+        if key not in self._plans:
+            self._plans[key] = self._planned(key)
+        return self._plans[key]
+
+    def _planned(self, sizes: tuple[int, ...]) -> Plan:
+        known, ends, saved_ends = dict(zip(self.symbols, sizes, strict=True)), [0, len(sizes)], [0, len(sizes)]
+        places = {}
+        for field in self.fields:
+            shape = tuple(int(eval(size, {}, known)) for size in field.leaf.shape)  # our own declarations
+            places[field.path] = Place(field, ends[field.integer], shape)
+            ends[field.integer] += math.prod(shape)
+            if field.leaf.saved:
+                saved_ends[field.integer] = ends[field.integer]
+        return Plan(sizes, places, ends[0], ends[1], saved_ends[0], saved_ends[1])
+
+    def new(self, **sizes: int) -> Draft:
+        """A state of zeros."""
+        plan = self.plan(**sizes)
+        floats, integers = np.zeros(plan.n_floats), np.zeros(plan.n_integers, np.int64)
+        integers[: len(plan.sizes)] = plan.sizes
+        return Draft(self, plan, floats, integers)
+
+
+class Draft:
+    """The two buffers of a state, whose leaves can be read and set by name.
+
+    To set an array is to fill it: ``draft.learner.proposal = 1 / K``.
+    """
+
+    def __init__(
+        self, layout: Layout, plan: Plan, floats: Floats, integers: Integers, path: tuple[str, ...] = ()
+    ) -> None:
+        self.__dict__.update(layout=layout, plan=plan, floats=floats, integers=integers, _path=path)
+
+    def view(self, place: Place) -> Any:
+        """The numbers of a leaf, as an array."""
+        return view(self.integers if place.field.integer else self.floats, place.start, place.shape)
+
+    def __getattr__(self, name: str) -> Any:
+        path = (*self._path, name)
+        place = self.plan.places.get(path)
+        if place is not None:
+            found = self.view(place)
+            return found.item() if place.field.scalar else found
+        if not any(other[: len(path)] == path for other in self.plan.places):
+            raise AttributeError(f"{self.layout.kind.__name__} has no leaf {'.'.join(path)}")
+        return Draft(self.layout, self.plan, self.floats, self.integers, path)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.view(self.plan.places[(*self._path, name)])[...] = value
+
+    def opened(self) -> Any:
+        """The named tuple of views that kernels work on."""
+        return self.layout.open(self.floats, self.integers)
+
+    @property
+    def saved(self) -> tuple[Floats, Integers]:
+        """The parts of the buffers that are saved."""
+        return self.floats[: self.plan.saved_floats], self.integers[: self.plan.saved_integers]
+
+    def _saved_places(self) -> Iterator[Place]:
+        return (place for place in self.plan.places.values() if place.field.leaf.saved)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The saved leaves as nested lists, by name."""
+        tree: dict[str, Any] = {}
+        for place in self._saved_places():
+            *above, name = place.field.path
+            branch = tree
+            for part in above:
+                branch = branch.setdefault(part, {})
+            branch[name] = self.view(place).tolist()
+        return tree
+
+    def load(self, tree: Any, may_miss: frozenset[str] = frozenset(), may_have: frozenset[str] = frozenset()) -> None:
+        """Set the saved leaves from what `to_dict` gave, each number checked by the rule of its leaf.
+
+        States of older versions may miss some leaves, which then stay as they are, and have others, which are ignored.
+        """
+        received = dict(_flat(tree))
+        places = {place.field.name: place for place in self._saved_places()}
+        missing, odd = set(places) - set(received) - may_miss, set(received) - set(places) - may_have
+        if missing or odd:
+            difference = f"one without {shown(sorted(missing))}" if missing else f"one with {shown(sorted(odd))}"
+            raise RuleError("state", "have the leaves of this policy", tree, difference)
+        checked = {
+            name: numbers(f"state.{name}", received[name], place.field.leaf.rule, *place.shape)
+            for name, place in places.items()
+            if name in received
+        }
+        for name, values in checked.items():
+            self.view(places[name])[...] = values
+
+    def check(self) -> None:
+        """Refuse saved leaves that break their rules."""
+        for place in self._saved_places():
+            numbers(f"state.{place.field.name}", self.view(place), place.field.leaf.rule, *place.shape)
+
+
+def _flat(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The lists of nested mappings, by their joined names."""
+    if not isinstance(tree, Mapping):
+        raise RuleError("state" + (f".{path}" if path else ""), "be a mapping of leaves", tree)
+    for name, value in tree.items():
+        inner = f"{path}.{name}" if path else str(name)
+        if isinstance(value, Mapping):
+            yield from _flat(value, inner)
+        else:
+            yield inner, value
+
+
+@cache
+def layout_of(kind: Any) -> Layout:
+    """The layout of a state."""
+    return Layout(kind)
+
+
+def zeros(kind: type, **sizes: int) -> Any:
+    """A named tuple of zeros, by its declaration; for kernels that are used on their own.
+
+    Examples
+    --------
+    >>> from surefoot.kernels.linear import Program
+    >>> zeros(Program, K=3, m=2).costs.shape
+    (2, 3)
+    """
+    return layout_of(kind).new(**sizes).opened()
+
+
+def executed(source: str, name: str, owner: Any, **names: Any) -> Any:
+    """A function out of generated code, which belongs to a class or a function.
+
+    Its file is that of the owner, where Numba keeps what it compiles, under a name that no other function there has.
+    """
+    file = getattr(sys.modules.get(owner.__module__), "__file__", None) or "<generated>"
+    scope = {"__name__": owner.__module__, **names}
+    exec(compile(source, file, "exec"), scope)  # our own code
+    function = scope[name]
+    function.__qualname__ = f"{owner.__qualname__}.{name}"
+    return function
+
+
+def view(buffer: Any, start: int, shape: tuple[int, ...]) -> Any:
+    """A stretch of a buffer as an array of a shape; it shares the buffer's memory."""
+    return buffer[start : start + math.prod(shape)].reshape(shape)
+
+
+@extension  # type: ignore[untyped-decorator]
+def _view(context: Any, buffer: Any, start: Any, shape: Any) -> Any:
+    array = types.Array(buffer.dtype, len(shape), "C")
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        whole = arrays.make_array(signature.args[0])(context, builder, given[0])
+        part = arrays.make_array(array)(context, builder)
+        size = context.get_abi_sizeof(context.get_data_type(buffer.dtype))
+        lengths = generating.unpack_tuple(builder, given[2], len(shape))
+        strides: list[Any] = []
+        stride: Any = ir.Constant(lengths[0].type, size)
+        for length in reversed(lengths):
+            strides.insert(0, stride)
+            stride = builder.mul(stride, length)
+        arrays.populate_array(
+            part,
+            data=builder.gep(whole.data, [given[1]]),
+            shape=generating.pack_array(builder, lengths),
+            strides=generating.pack_array(builder, strides),
+            itemsize=ir.Constant(lengths[0].type, size),
+            meminfo=None,
+        )
+        return part._getvalue()
+
+    return array(buffer, start, shape), generate
