@@ -10,9 +10,10 @@ from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
 from surefoot.cli.studies import refuse
 from surefoot.policies.practical import OPTIMISM
-from surefoot.problem import number
+from surefoot.rules import Range, number
 from surefoot.theory.plan import Forecast
 
+TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
     "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other "
@@ -39,10 +40,10 @@ def print_plan(
             preset: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, optimism)
             for preset, optimism in OPTIMISM.items()
         }
-        number("traffic", traffic)
+        number("traffic", traffic, TRAFFIC)
         found = {preset: simulated(forecasts[preset], preset, traffic, seeds) for preset in OPTIMISM} if seeds else {}
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     console = Console(highlight=False)
     best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
     console.print(

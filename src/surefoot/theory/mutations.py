@@ -13,7 +13,7 @@ from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.colb import COLB
 from surefoot.policies.mirror import MirrorDescent
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 class NarrowRadius(MirrorDescent):
