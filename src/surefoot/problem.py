@@ -225,7 +225,8 @@ class Problem:
             return cls(**{**known, "safe": safe})
 
 
-# Only for policies/, confidence/ and kernels/, and only until they state their own rules: all below goes away then.
+# Only for policies/, confidence/ and kernels/, and only until they state their own rules. All below, and the imports
+# of a name as itself above, go away then.
 RULES: Mapping[str, Range] = {
     # ask and tell
     "arm": Range(0, whole=True),

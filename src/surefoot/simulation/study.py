@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
-from surefoot.problem import HORIZON, Problem, SafeStrategy
+from surefoot.problem import HORIZON, Infeasible, Problem, SafeStrategy
 from surefoot.rules import WHOLE, RuleError, fields
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.interruption import until_interrupted
@@ -255,7 +255,8 @@ def placed(error: ValueError, before: str = "", after: str = "") -> ValueError:
     """Return the same error with its place in the study, in front of the argument or at the end."""
     if isinstance(error, RuleError):
         return RuleError(f"{before}{error.argument}", error.rule, error.value, f"{error.received}{after}")
-    return ValueError(f"{before}{error}{after}")
+    kind = Infeasible if isinstance(error, Infeasible) else ValueError
+    return kind(f"{before}{error}{after}")
 
 
 def hint(word: str, known: Any) -> str:
