@@ -12,7 +12,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.confidence import FAMILY, Confidence
 from surefoot.kernels.costs import Costs, observe
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(5, [0.5, 0.5], 10_000, 0.05)
 MARKS = (100, 1000, 10_000)

@@ -20,7 +20,7 @@ from surefoot.environments.losses import Losses
 from surefoot.kernels.costs import unknown_costs
 from surefoot.kernels.learner import descend, draw, new_learner
 from surefoot.policies.rates import Motionless, Sized, practical_rate
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.episode import Factory
 from surefoot.theory.families import three_arms
 from surefoot.theory.mutations import NarrowRadius, mutant

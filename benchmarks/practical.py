@@ -19,7 +19,7 @@ import numpy as np
 import surefoot as sf
 from surefoot.analysis.statistics import Interval, mean_interval, share_interval
 from surefoot.environments.scenarios import COSTS, MEANS, five_arms
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.study import Study
 from surefoot.simulation.world import World

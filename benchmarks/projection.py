@@ -16,7 +16,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.kernels.dual import BASE, workspace
 from surefoot.kernels.projection import project
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 @njit(error_model="numpy", _nrt=False)

@@ -12,7 +12,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.kernels.learner import draw
 from surefoot.policies.solb import State, update
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 @njit(error_model="numpy", _nrt=False)

@@ -19,7 +19,8 @@ from surefoot.analysis import hindsight, ledger
 from surefoot.environments import costs, losses
 from surefoot.policies import base
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats, Problem
+from surefoot.problem import Problem
+from surefoot.rules import Floats
 
 SEEDS, HORIZON = 100, 100_000
 

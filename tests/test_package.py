@@ -73,6 +73,18 @@ def test_imports_go_downwards_only() -> None:
                     assert height[target] > height[room], f"{path.name} imports {name}"
 
 
+ROOMS = {"analysis", "cli", "environments", "problem.py", "reporting", "rules.py", "simulation", "theory"}
+
+
+def test_errors_name_their_parts() -> None:
+    """What a rule refuses is raised as a RuleError, never as a plain ValueError with a sentence of its own."""
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] in ROOMS:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                    assert ast.unparse(node.exc.func) != "ValueError", f"{path.name}, line {node.lineno}"
+
+
 @pytest.mark.parametrize("heavy", ["numba", "scipy", "matplotlib", "rich", "typer", "pyarrow", "pydantic"])
 def test_importing_the_package_is_light(heavy: str) -> None:
     code = f"import sys, surefoot; surefoot.Problem(2, [0.5], 10); sys.exit({heavy!r} in sys.modules)"

@@ -11,7 +11,7 @@ from surefoot.analysis import hindsight as module
 from surefoot.analysis.hindsight import Hindsight, vertices
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.analysis.optimum import Benchmark
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.analysis.test_optimum import solve_exactly
 
 Points = set[tuple[Fraction, ...]]

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 def exact_value(losses: Floats, costs: Floats, limits: Floats) -> Fraction | None:
@@ -154,3 +154,13 @@ def test_rows_of_different_length_are_refused() -> None:
 def test_bad_input_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sf.offline_optimum(*arguments)  # type: ignore[arg-type]
+
+
+def test_one_number_stands_for_one_threshold() -> None:
+    natural = sf.offline_optimum([10.0, 20.0, 60.0], [[0.9, 0.5, 0.1]], 0.5)
+    assert (
+        natural.strategy.tolist() == sf.offline_optimum([10.0, 20.0, 60.0], [[0.9, 0.5, 0.1]], [0.5]).strategy.tolist()
+    )
+    assert sf.safest_strategy([[0.9, 0.2]], 0.5) == sf.safest_strategy([[0.9, 0.2]], [0.5])
+    with pytest.raises(sf.RuleError, match=r"^mean_costs must be an array of shape 1 x 2, got one of shape \(2, 2\)$"):
+        sf.offline_optimum([10.0, 20.0], [[0.9, 0.2], [0.1, 0.1]], 0.5)

@@ -9,7 +9,7 @@ import numpy as np
 import surefoot as sf
 from surefoot.confidence import Confidence
 from surefoot.kernels.costs import Costs, observe
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 Draw = Callable[[np.random.Generator, int], Floats]
 

@@ -22,7 +22,7 @@ from surefoot.confidence import FAMILY
 from surefoot.kernels.betting import SHARES
 from surefoot.kernels.compile import compiled_apart
 from surefoot.kernels.costs import Costs, observe
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, problem_of
 
 RUNS, LENGTH, DELTA = 150, 2000, 0.5

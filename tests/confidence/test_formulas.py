@@ -18,7 +18,7 @@ from surefoot.kernels.costs import observe
 from surefoot.kernels.hoeffding import rounding
 from surefoot.kernels.logarithm import logarithm
 from surefoot.policies.estimates import hoeffding_scale
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, history, level_of, problem_of
 from tests.reference import confidence as twin
 

@@ -11,7 +11,7 @@ from scipy.special import betaln
 
 from surefoot.confidence import FAMILY, Betting
 from surefoot.kernels import betting
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, Draw, betas, coins, history, problem_of
 
 PROBLEM = problem_of(delta=0.05, n_constraints=2)  # a level of 0.005 per arm and constraint, both sides together

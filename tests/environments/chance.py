@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import erfc
 
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 ALARM = 1e-6
 """How often a test of a right model would fail, over all seeds; with the seed fixed, never or always."""

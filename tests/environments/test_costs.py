@@ -12,7 +12,7 @@ from scipy import stats
 import surefoot as sf
 from surefoot.environments.costs import Costs
 from surefoot.environments.lower_bound import LowerBoundCosts
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.environments.chance import ALARM, flips, p_value
 from tests.environments.hostile import HOSTILE, TABLES, arrays, rows, write_parquet, write_text, write_zip
 

@@ -13,7 +13,7 @@ from pyarrow import parquet
 import surefoot as sf
 from surefoot.environments.losses import Adversary, Losses, Seen
 from surefoot.environments.lower_bound import LowerBoundLosses
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.environments.chance import ALARM, flips, p_value
 from tests.environments.hostile import HOSTILE, TABLES, arrays, rows, write_text, write_zip
 
@@ -269,9 +269,8 @@ def test_hostile_means_are_refused(what: str) -> None:
     "make",
     [
         lambda: sf.losses.Bernoulli([[0.1, 0.2]]),
-        lambda: sf.losses.Bernoulli(0.5),
         lambda: sf.losses.Drifting([0.1, 0.2], [0.1, 0.2, 0.3]),
-        lambda: sf.losses.Drifting(0.1, 0.2),
+        lambda: sf.losses.Drifting([0.1, 0.2], 0.1),
         lambda: sf.losses.Drifting([[0.1, 0.2]], [[0.1, 0.2]]),
         lambda: sf.losses.Switching([0.1, 0.2], 5),
         lambda: sf.losses.Switching([[0.1, 0.2]], 5),
@@ -289,7 +288,7 @@ def test_wrong_shapes_are_refused(make: Callable[[], object]) -> None:
         make()
 
 
-NO_ROUND: list[Any] = [0, -1, 1.5, True, "5", "ab", None, math.nan, math.inf, 10**400, {5}, [0], [None], [[5]], [5.0]]
+NO_ROUND: list[Any] = [0, -1, 1.5, True, "5", "ab", None, math.nan, math.inf, 10**400, {5}, [0], [None], [[5]], [5.5]]
 
 
 @pytest.mark.parametrize("at", [*NO_ROUND, [5, 5], [6, 5]])
@@ -299,7 +298,7 @@ def test_what_is_no_increasing_list_of_rounds_is_refused(at: Any) -> None:
         sf.losses.Switching([[0.1, 0.2]] * (many + 1), at)
 
 
-@pytest.mark.parametrize("at", [5, np.int64(5), [5], (5,), np.array([5])])
+@pytest.mark.parametrize("at", [5, 5.0, np.int64(5), np.float64(5), [5], (5,), [5.0], np.array([5])])
 def test_rounds_may_come_in_any_form(at: Any) -> None:
     assert sf.losses.Switching([[0.1, 0.2]] * 2, at).at == (5,)
 
@@ -315,7 +314,7 @@ def test_bad_strengths_are_refused(strength: Any) -> None:
             kind([0.1, 0.2], strength)
 
 
-@pytest.mark.parametrize("constraint", [-1, 0.0, 1.5, math.nan, True, "0", None, [0]])
+@pytest.mark.parametrize("constraint", [-1, 0.5, 1.5, math.nan, True, "0", None, [0]])
 def test_bad_constraints_are_refused(constraint: Any) -> None:
     with pytest.raises(ValueError, match=r"^constraint must .*, got"):
         sf.losses.OfSuccess([0.1, 0.2], constraint)

@@ -10,7 +10,7 @@ import pytest
 import surefoot as sf
 from surefoot.environments.lower_bound import lower_bound
 from surefoot.environments.scenarios import about, parameters
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.world import World
 from tests.environments.chance import ALARM, flips, p_value
 from tests.environments.hostile import TABLES, write_parquet, write_text
@@ -99,6 +99,15 @@ def test_options_that_it_does_not_have_are_refused(id: str) -> None:
 def test_bad_horizons_are_refused(id: str, horizon: Any) -> None:
     with pytest.raises(ValueError, match=r"^horizon must .*, got"):
         sf.scenarios.make(id, horizon=horizon)
+
+
+@pytest.mark.parametrize("id", SCENARIOS)
+def test_whole_numbers_may_be_written_as_floats(id: str) -> None:
+    whole = {name: value for name, value in parameters(id).items() if isinstance(value, int)}
+    assert {"horizon"} <= set(whole)
+    for kind in (float, np.float64, np.int64):
+        natural = sf.scenarios.make(id, **{name: kind(value) for name, value in whole.items()})
+        assert natural.to_dict() == sf.scenarios.make(id).to_dict()
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan, True, "0.1", None])
@@ -251,11 +260,11 @@ def test_padding_arms_have_loss_1_and_cost_1(n_arms: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("instance", 0), ("instance", 5), ("instance", 2.0), ("instance", True), ("instance", "2"),
+        ("instance", 0), ("instance", 5), ("instance", 2.5), ("instance", True), ("instance", "2"),
         ("omega", 0), ("omega", 0.5), ("omega", -0.1), ("omega", math.nan), ("omega", "0.1"), ("omega", None),
         ("gap", -0.1), ("gap", 1.1), ("gap", math.nan), ("gap", [0.2]),
         ("margin", 0), ("margin", 0.5), ("margin", math.nan), ("margin", "0.2"),
-        ("n_arms", 2), ("n_arms", 3.0), ("n_arms", True), ("n_arms", None),
+        ("n_arms", 2), ("n_arms", 3.5), ("n_arms", 10_001), ("n_arms", True), ("n_arms", None),
     ],
 )  # fmt: skip
 def test_wrong_parameters_of_the_lower_bound_are_refused(name: str, value: Any) -> None:

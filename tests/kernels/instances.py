@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 class Instance(NamedTuple):

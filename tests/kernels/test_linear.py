@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from surefoot.analysis.optimum import widest_margin
 from surefoot.kernels.types import EMPTY, SOLVED
 from surefoot.kernels.linear import minimise, program
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 KINDS = ("plain", "duplicate", "quarters", "zeros and ones", "signed", "tied", "nearly parallel", "tight")
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.kernels.instances import Instance, draw_instance, emptiness
 from tests.kernels.kkt import Residuals, residuals
 

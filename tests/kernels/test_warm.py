@@ -9,7 +9,7 @@ from surefoot.kernels.types import EMPTY
 from surefoot.kernels.projection import project
 from surefoot.kernels.warm import resume
 from surefoot.policies.projection import Projection
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.kernels.instances import Instance, draw_instance, emptiness
 from tests.kernels.kkt import residuals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 def signed_violations(run: sf.Run, scenario: sf.Scenario) -> dict[str, Floats]:

@@ -15,7 +15,7 @@ import surefoot as sf
 from surefoot.kernels.compile import OPTIONS, njit
 from surefoot.kernels.types import SOLVED
 from surefoot.kernels.episode import lives_by
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.contracts.suite import PolicyContract
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import surefoot as sf
 from surefoot.kernels.safety import weight_needed
 from surefoot.policies.mirror import MirrorDescent
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from tests.policies.constants import shrink_radius
 
 COSTS = np.array([[0.1, 0.3, 0.5, 0.7, 0.9], [0.6, 0.5, 0.2, 0.3, 0.1]])

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import surefoot as sf
 from surefoot.kernels.types import SOLVED
 from surefoot.kernels.linear import minimise
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.world import World
 
 HARD: list[Callable[..., Any]] = [sf.OPB, sf.SafeOptimisticLP, sf.SafeExp3, sf.AlwaysSafe]

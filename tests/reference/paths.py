@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.theory.trace import Trace
 
 

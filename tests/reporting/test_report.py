@@ -184,3 +184,18 @@ class TestWords:
         assert re.fullmatch(
             r"10 of 10 \(69% to 100%\)", words.safe_share(results(simulated("three-arms-v1", 10))[0].policies[0])
         )
+
+
+@pytest.mark.parametrize("run", ["x", None, {}, sf.Run])
+def test_what_is_no_run_is_refused(run: Any, tmp_path: Path) -> None:
+    with pytest.raises(sf.RuleError, match=r"^run must be a Run, got"):
+        sf.write_report(run, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_may_be_a_text_or_a_path_and_nothing_else(tmp_path: Path) -> None:
+    run = simulated("stochastic-v1", seeds=1)
+    told, pathlike = (sf.write_report(run, kind(tmp_path / kind.__name__)) for kind in (str, Path))
+    assert told.read_text() == pathlike.read_text()
+    with pytest.raises(sf.RuleError, match=r"^folder must be the name of a folder, got 3$"):
+        sf.write_report(run, 3)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 
 class Always:

@@ -7,7 +7,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.environments.losses import Adversary, Seen
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
 from tests.simulation.players import always, quick

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.simulate import Simulation, prepared
 

@@ -1,3 +1,4 @@
+import json
 import math
 import os
 import signal
@@ -20,7 +21,7 @@ from pyarrow import parquet
 
 import surefoot as sf
 from surefoot.environments.losses import Adversary, Seen
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.simulate import Simulation, chosen_rounds
 from surefoot.simulation.world import World, policy_seed
@@ -412,6 +413,14 @@ def test_seeds_too_large_for_the_table_are_refused() -> None:
 def test_bad_checkpoints_are_refused(checkpoints: Any) -> None:
     with pytest.raises(ValueError, match=r"^checkpoints.* must .*, got"):
         run(checkpoints=checkpoints)
+
+
+def test_whole_numbers_may_be_written_as_floats() -> None:
+    natural = run(seeds=2.0, checkpoints=[np.float64(1e2), 6e2], workers=1.0)
+    plain = run(seeds=2, checkpoints=[100, 600], workers=1)
+    assert natural.table == plain.table
+    assert json.dumps(natural.provenance["simulations"][0]["checkpoints"]) == "[100, 600]"
+    assert run(seeds=[0.0, np.int64(1)], checkpoints=[100, 600]).table == plain.table
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "3", 5000, [2]])

@@ -509,10 +509,10 @@ def test_soft_bounds_need_no_safe_strategy() -> None:
     [
         ({"n_arms": 1}, "n_arms must be a whole number >= 2, got 1"),
         ({"n_constraints": -1}, "n_constraints must be a whole number >= 0, got -1"),
-        ({"horizon": 1e5}, "horizon must be a whole number in [3, 1e+15], got 100000.0"),
+        ({"horizon": 1e5 + 0.5}, "horizon must be a whole number in [3, 1e+15], got 100000.5"),
         ({"horizon": 4}, "horizon must be at least n_arms = 5, got 4"),
         ({"delta": 0}, "delta must be in (0, 1), got 0"),
-        ({"margin": 0}, "instance.margin must be in [1e-12, 1], got 0"),
+        ({"margin": 0}, "margin must be in [1e-12, 1], got 0"),
         ({"margin": 0.6}, "margin must be at most threshold = 0.5, got 0.6"),
         ({"benchmark_loss": -1}, "benchmark_loss must be a finite number >= 0, got -1"),
         ({"benchmark_loss": math.nan}, "benchmark_loss must be a finite number >= 0, got nan"),
@@ -523,9 +523,14 @@ def test_soft_bounds_need_no_safe_strategy() -> None:
     ],
 )
 def test_what_breaks_a_rule_is_refused_in_one_sentence(changes: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(sf.RuleError) as error:
         replace(BASE, **changes)  # type: ignore[arg-type]
     assert str(error.value) == sentence
+    assert error.value.argument in changes
+
+
+def test_whole_numbers_may_be_written_as_floats() -> None:
+    assert replace(BASE, horizon=1e5, n_arms=np.float64(5)) == replace(BASE, horizon=100_000, n_arms=5)
 
 
 def test_measured_values_are_checked_too() -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from surefoot.policies.rates import Sized, halving_log
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.theory import paths
 from surefoot.theory.claims import most_failures
 

@@ -12,7 +12,7 @@ import pytest
 import surefoot as sf
 from surefoot.policies.colb import COLB
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.theory import mutations
 from surefoot.theory.mutations import mutant
 from tests.theory.made import made

@@ -17,7 +17,8 @@ from surefoot.analysis.clean import truncated
 from surefoot.policies.colb import COLB
 from surefoot.policies.rates import halving_log, log_vertices
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats, Problem
+from surefoot.problem import Problem
+from surefoot.rules import Floats
 from surefoot.theory import paths
 from surefoot.theory.families import boundary, inside, lopsided
 from surefoot.theory.mutations import (

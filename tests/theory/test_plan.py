@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import surefoot as sf
 from surefoot.theory.plan import MIXTURE, Forecast
 from surefoot.theory.rehearsal import rehearse, world_of
 
@@ -97,6 +98,12 @@ def test_the_world_is_the_one_forecast(forecast: Forecast) -> None:
     assert 0 <= min(world.losses.min(), world.costs.min()) <= max(world.losses.max(), world.costs.max()) <= 1
 
 
+def test_whole_numbers_may_be_written_as_floats() -> None:
+    assert repr(replace(BASE, n_arms=np.float64(7), n_constraints=2.0)) == repr(
+        replace(BASE, n_arms=7, n_constraints=2)
+    )
+
+
 def test_what_breaks_a_rule_is_refused() -> None:
     for change, sentence in (
         ({"margin": 0.6}, "margin must be at most threshold = 0.5, got 0.6"),
@@ -104,8 +111,11 @@ def test_what_breaks_a_rule_is_refused() -> None:
         ({"gap": 0.0}, r"gap must be in \[1e-06, 1\], got 0.0"),
         ({"deviation": 0.7}, r"deviation must be in \[0, 0.5\], got 0.7"),
         ({"delta": math.nan}, r"delta must be in \(0, 1\), got nan"),
+        ({"n_arms": 4.5}, "n_arms must be a whole number >= 2, got 4.5"),
+        ({"threshold": "low"}, r"threshold must be a number in \(0, 1\], got 'low'"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(sf.RuleError, match=f"^{sentence}$") as caught:
             replace(BASE, **change)
+        assert [caught.value.argument] == list(change)
     with pytest.raises(ValueError, match="must be at most 5000 to be simulated 4 times in seconds, got 8000"):
         rehearse(replace(BASE, n_arms=4000), "guaranteed", seeds=4)

@@ -18,7 +18,7 @@ from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, wei
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
 from surefoot.policies.practical import TINY
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.world import World, policy_seed
 
 ROUNDS = 3000

@@ -20,7 +20,7 @@ from surefoot.kernels.costs import unknown_costs
 from surefoot.kernels.learner import descend, draw, new_learner
 from surefoot.policies.rates import Sized, comparators_log, halving_log, log_vertices, weighted_rate
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.theory import bounds, mutations, paths
 from surefoot.theory.descent import moving
 from surefoot.theory.families import boundary, inside, switching

@@ -7,7 +7,8 @@ import numpy as np
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.optimum import Benchmark
 from surefoot.kernels.watch import watch
-from surefoot.problem import Floats, Problem
+from surefoot.problem import Problem
+from surefoot.rules import Floats
 
 
 class CleanEvent:

@@ -14,7 +14,7 @@ import numpy as np
 
 from surefoot.analysis.optimum import Benchmark, offline_optimum
 from surefoot.kernels.ledger import best_vertex
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 MOST_NUMBERS = 2_000_000
 """Bases times arms up to which vertices are listed."""

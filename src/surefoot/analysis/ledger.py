@@ -20,7 +20,8 @@ import numpy as np
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.optimum import Benchmark
 from surefoot.kernels.ledger import add_play, add_world, play_sums, squared_gap, world_sums
-from surefoot.problem import Floats, Problem
+from surefoot.problem import Problem
+from surefoot.rules import Floats
 
 
 class Settled(NamedTuple):

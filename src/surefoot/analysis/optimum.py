@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from surefoot.problem import Floats, Infeasible, SafeStrategy, frozen, numbers
+from surefoot.problem import Infeasible, SafeStrategy
+from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, numbers
 
+TOTAL_LOSS = Range(-1e15, 1e15)
 FEASIBLE = 1e-9
 """Thresholds that can be met to this are met."""
 NO_MARGIN = 1e-12
@@ -51,7 +53,7 @@ def offline_optimum(total_losses: ArrayLike, mean_costs: ArrayLike, thresholds: 
     >>> sf.offline_optimum([10.0, 20.0, 60.0], [[0.9, 0.5, 0.1]], [0.5])
     Benchmark(strategy=array([0., 1., 0.]), value=20.0)
     """
-    losses = numbers("total_losses", total_losses, None)
+    losses = numbers("total_losses", total_losses, TOTAL_LOSS, None)
     costs, limits = _checked(mean_costs, thresholds, losses.size)
     scale = float(np.abs(losses).max()) or 1.0
     found = solve(losses / scale, costs, limits)
@@ -85,10 +87,10 @@ def safest_strategy(mean_costs: ArrayLike, thresholds: ArrayLike) -> SafeStrateg
 
 
 def _checked(mean_costs: ArrayLike, thresholds: ArrayLike, n_arms: int | None) -> tuple[Floats, Floats]:
-    limits = numbers("thresholds", thresholds, None)
-    costs = numbers("mean_costs", mean_costs, limits.size, n_arms)
+    limits = numbers("thresholds", thresholds, SHARE, None)
+    costs = numbers("mean_costs", mean_costs, SHARE, limits.size, n_arms)
     if costs.shape[1] < 1:
-        raise ValueError(f"mean_costs must have a column for each arm, got shape {costs.shape}")
+        raise RuleError("mean_costs", "have a column for each arm", mean_costs, f"shape {costs.shape}")
     return costs, limits
 
 

@@ -34,7 +34,7 @@ def print_bounds(
     try:
         instance = Instance(arms, constraints, horizon, delta, margin, benchmark_loss, gap, threshold)
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     bounds = [bound(instance) for bound in BOUNDS]
     horizons = [nontrivial_horizon(bound, instance) for bound in BOUNDS]
     console = Console(highlight=False)

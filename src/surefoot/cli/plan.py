@@ -9,10 +9,11 @@ from rich.table import Table
 from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
 from surefoot.cli.studies import refuse
-from surefoot.policies.practical import OPTIMISM
-from surefoot.problem import number
+from surefoot.policies.presets import PRESETS
+from surefoot.rules import Range, number
 from surefoot.theory.plan import Forecast
 
+TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
     "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other "
@@ -36,13 +37,13 @@ def print_plan(
     """Rounds and days until the guardrails loosen, what they cost until then, and when it pays."""
     try:
         forecasts = {
-            preset: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, optimism)
-            for preset, optimism in OPTIMISM.items()
+            name: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, PRESETS[name].optimism)
+            for name in ("guaranteed", "practical")
         }
-        number("traffic", traffic)
-        found = {preset: simulated(forecasts[preset], preset, traffic, seeds) for preset in OPTIMISM} if seeds else {}
+        number("traffic", traffic, TRAFFIC)
+        found = {name: simulated(forecasts[name], name, traffic, seeds) for name in forecasts} if seeds else {}
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     console = Console(highlight=False)
     best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
     console.print(

@@ -12,6 +12,7 @@ from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
+from surefoot.rules import RuleError
 from surefoot.simulation.run import TABLE, Run
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
 
@@ -53,9 +54,9 @@ def league_study(seeds: int, horizon: int) -> str:
     return "\n".join(lines)
 
 
-def refuse(message: str) -> typer.Exit:
-    """Say what is wrong on stderr; the exit to raise."""
-    Console(stderr=True).print(message, style="red", highlight=False, markup=False, soft_wrap=True)
+def refuse(error: ValueError, advice: str = "") -> typer.Exit:
+    """Print the error on stderr, and return the exit to raise."""
+    Console(stderr=True).print(f"{error}{advice}", style="red", highlight=False, markup=False, soft_wrap=True)
     return typer.Exit(2)
 
 
@@ -64,7 +65,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise refuse(f"study must be a text file that can be read, got {path}: {error}") from None
+        raise refuse(RuleError("study", "be a text file that can be read", path, f"{path}: {error}")) from None
 
 
 def carry_out(
@@ -76,11 +77,11 @@ def carry_out(
     try:
         study = Study.parse(text, folder, name, earlier)
     except StudyError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise refuse(f"out must be a folder that can be made, got {out}: {error}") from None
+        raise refuse(RuleError("out", "be a folder that can be made", out, f"{out}: {error}")) from None
     if story:
         console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
     run = study.run(out, workers)
@@ -100,12 +101,13 @@ def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
     try:
         earlier = Run.load(out)
     except ValueError as error:
-        raise refuse(f"{error}; choose another folder with --out") from None
+        raise refuse(error, "; choose another folder with --out") from None
     other = earlier.provenance.get("study", {})
     here = str((folder / name).resolve())
     if other.get("name") != name or (other.get("path") != here and other.get("text") != text):
         whose = other.get("path", "another run")
-        raise refuse(f"out must be a folder of its own for each study, got {out} with the results of {whose}")
+        rule = "be a folder of its own for each study"
+        raise refuse(RuleError("out", rule, out, f"{out} with the results of {whose}"))
     return earlier
 
 
@@ -122,7 +124,7 @@ def show_run(folder: Path) -> None:
     try:
         run = Run.load(folder)
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     console.print(run.provenance.get("title", ""), style="bold", highlight=False, markup=False)
     for part in run.provenance["simulations"]:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
@@ -142,9 +144,9 @@ def show_run(folder: Path) -> None:
 def write_example(path: Path) -> None:
     """Write the example of a study file; never over another file."""
     if path.exists():
-        raise refuse(f"path must not exist yet, got {path}")
+        raise refuse(RuleError("path", "not exist yet", path, str(path)))
     try:
         path.write_text(EXAMPLE.format(name=path), encoding="utf-8")
     except OSError as error:
-        raise refuse(f"path must be writable, got {path}: {error}") from None
+        raise refuse(RuleError("path", "be writable", path, f"{path}: {error}")) from None
     Console().print(f"Wrote {path}. Run it: surefoot run {path}", soft_wrap=True, highlight=False)

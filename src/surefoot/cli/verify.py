@@ -11,6 +11,7 @@ from rich.console import Console
 
 import surefoot
 from surefoot.cli.studies import refuse
+from surefoot.rules import RuleError
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.theory.catalogue import CLAIMS, claim
@@ -33,9 +34,9 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
     try:
         claims = [claim(name) for name in names] or list(CLAIMS)
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise refuse(error) from None
     if out is not None and (out.is_dir() or not out.parent.is_dir()):  # now, not when all is done
-        raise refuse(f"out must be a file in a folder that exists, got {out}")
+        raise refuse(RuleError("out", "be a file in a folder that exists", out, str(out)))
     console, results = Console(highlight=False), []
     width = max(len(tried.name) for tried in claims)
     trials = sum(1 + len(tried.mutations) for tried in claims)
@@ -51,7 +52,7 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
             command = ["surefoot", "verify", *names, *(["--full"] if full else []), "--out", str(out)]
             out.write_text(page(results, shlex.join(command)), encoding="utf-8")
         except OSError as error:
-            raise refuse(f"out must be a file that can be written, got {out}: {error}") from None
+            raise refuse(RuleError("out", "be a file that can be written", out, f"{out}: {error}")) from None
         console.print(f"Evidence: {out}", soft_wrap=True)
     verdicts = [result.verdict for result in results]
     console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS), style="bold")  # type: ignore[arg-type]

@@ -15,10 +15,11 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from surefoot.environments.model import Model
 from surefoot.environments.tables import cost_means, rank, read_array, read_columns
-from surefoot.problem import Floats, frozen, number, numbers
+from surefoot.rules import SHARE, Floats, Range, frozen, number, numbers
 
 __all__ = ["Bernoulli", "Beta", "Costs", "Fixed", "FromTable"]
 
+CONCENTRATION = Range(0, 1e9)
 NEXT_TO_NOTHING = 1e-6
 """A Beta distribution with a concentration below this is told from coin flips by nobody."""
 
@@ -50,8 +51,8 @@ class Bernoulli(Costs):
     """
 
     def __init__(self, means: ArrayLike, correlation: float = 0.0) -> None:
-        self.means = frozen(numbers("means", means, None, None))
-        self.correlation = float(number("correlation", correlation))
+        self.means = frozen(numbers("means", means, SHARE, None, None))
+        self.correlation = float(number("correlation", correlation, SHARE))
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         if self.correlation:
@@ -77,11 +78,12 @@ class Beta(Costs):
     """
 
     def __init__(self, means: ArrayLike, concentration: ArrayLike, correlation: float = 0.0) -> None:
-        self.means = frozen(numbers("means", means, None, None))
-        rows = len(self.means)
-        each = [number("concentration", concentration)] * rows if rank(concentration) == 0 else concentration
-        self.concentration = frozen(numbers("concentration", each, rows))
-        self.correlation = float(number("correlation", correlation))
+        self.means = frozen(numbers("means", means, SHARE, None, None))
+        rows, each = len(self.means), concentration
+        if rank(concentration) == 0:
+            each = [number("concentration", concentration, CONCENTRATION)] * rows
+        self.concentration = frozen(numbers("concentration", each, CONCENTRATION, rows))
+        self.correlation = float(number("correlation", correlation, SHARE))
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         concentration = np.broadcast_to(self.concentration[:, None], self.means.shape)
@@ -112,7 +114,7 @@ class Fixed(Costs):
         if isinstance(array, str | Path):
             self.array = read_array("costs", array, 3)
         else:
-            self.array = frozen(numbers("costs", array, *[None] * (3 if rank(array) == 3 else 2)))
+            self.array = frozen(numbers("costs", array, SHARE, *[None] * (3 if rank(array) == 3 else 2)))
         self.means = frozen(np.array(self.array if self.array.ndim == 2 else self.array.mean(axis=0, dtype=np.float64)))
         self.n_rounds = None if self.array.ndim == 2 else len(self.array)
 

@@ -18,12 +18,14 @@ from numpy.typing import ArrayLike
 
 from surefoot.environments.model import Model
 from surefoot.environments.tables import rank, read_array
-from surefoot.problem import Floats, frozen, number, numbers
+from surefoot.rules import SHARE, WHOLE, Floats, Range, RuleError, frozen, number, numbers
 
 __all__ = [
     "Adversary", "Bernoulli", "Drifting", "Fixed", "Losses", "OfSuccess", "PunishProposal", "RaiseMostPlayed", "Seen",
     "Switching",
 ]  # fmt: skip
+
+SWITCH = Range(1, 1e15, whole=True)
 
 
 class Losses(Model, ABC):
@@ -80,7 +82,7 @@ class Bernoulli(Losses):
     """
 
     def __init__(self, means: ArrayLike) -> None:
-        self.means = frozen(numbers("means", means, None))
+        self.means = frozen(numbers("means", means, SHARE, None))
 
     @property
     def n_arms(self) -> int:
@@ -104,13 +106,13 @@ class Switching(Losses):
     """
 
     def __init__(self, means: ArrayLike, at: int | Sequence[int]) -> None:
-        rounds = [number("at", round_) for round_ in np.atleast_1d(np.asarray(at, object))]
+        rounds = [number("at", round_, SWITCH) for round_ in np.atleast_1d(np.asarray(at, object))]
         if sorted(set(rounds)) != rounds:
-            raise ValueError(f"at must be increasing, got {rounds}")
-        self.means = frozen(numbers("means", means, None, None))
-        self.at = tuple(map(int, rounds))
+            raise RuleError("at", "be increasing", rounds)
+        self.means = frozen(numbers("means", means, SHARE, None, None))
+        self.at = tuple(rounds)
         if len(self.means) != len(rounds) + 1:
-            raise ValueError(f"means must have {len(rounds) + 1} rows, one more than at, got {len(self.means)}")
+            raise RuleError("means", f"have {len(rounds) + 1} rows, one more than at", len(self.means))
 
     @property
     def n_arms(self) -> int:
@@ -133,8 +135,8 @@ class Drifting(Losses):
     """
 
     def __init__(self, start: ArrayLike, end: ArrayLike) -> None:
-        self.start = frozen(numbers("start", start, None))
-        self.end = frozen(numbers("end", end, self.start.size))
+        self.start = frozen(numbers("start", start, SHARE, None))
+        self.end = frozen(numbers("end", end, SHARE, self.start.size))
 
     @property
     def n_arms(self) -> int:
@@ -163,7 +165,7 @@ class Fixed(Losses):
         if isinstance(array, str | Path):
             self.array = read_array("losses", array, 2)
         else:
-            self.array = frozen(numbers("losses", array, *[None] * (1 if rank(array) == 1 else 2)))
+            self.array = frozen(numbers("losses", array, SHARE, *[None] * (1 if rank(array) == 1 else 2)))
         self.n_rounds = len(self.array) if self.array.ndim == 2 else None
 
     @property
@@ -188,8 +190,8 @@ class OfSuccess(Losses):
     """
 
     def __init__(self, values: ArrayLike, constraint: int = 0) -> None:
-        self.values = frozen(numbers("values", values, None))
-        self.constraint = int(number("constraint", constraint))
+        self.values = frozen(numbers("values", values, SHARE, None))
+        self.constraint = number("constraint", constraint, WHOLE)
 
     @property
     def n_arms(self) -> int:
@@ -214,8 +216,8 @@ class RaiseMostPlayed(Adversary):
     """
 
     def __init__(self, means: ArrayLike, strength: float = 0.5) -> None:
-        self.means = frozen(numbers("means", means, None))
-        self.strength = float(number("strength", strength))
+        self.means = frozen(numbers("means", means, SHARE, None))
+        self.strength = float(number("strength", strength, SHARE))
 
     @property
     def n_arms(self) -> int:

@@ -12,9 +12,13 @@ import numpy as np
 from surefoot.environments.costs import Costs
 from surefoot.environments.losses import Losses
 from surefoot.environments.scenario import Scenario
-from surefoot.problem import Floats, Problem, SafeStrategy, frozen, number
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import SHARE, Floats, Range, frozen, number
 
 THRESHOLD = 0.5
+MOST_ARMS = 10_000
+"""Of a built-in scenario."""
+BELOW_HALF = Range(0, 0.5, open_low=True, open_high=True)
 
 
 class LowerBoundLosses(Losses):
@@ -80,14 +84,15 @@ def lower_bound(
     ----------
     "Data-Dependent Regret Bounds for Constrained MABs", proof of Theorem 5.
     """
-    for name, value in (("instance", instance), ("omega", omega), ("gap", gap), ("margin", margin), ("n_arms", n_arms)):
-        number(name, value)
-    if n_arms < 3:
-        raise ValueError(f"n_arms must be at least 3 for the lower bound, got {n_arms}")
+    instance = number("instance", instance, Range(1, 4, whole=True))
+    n_arms = number("n_arms", n_arms, Range(3, MOST_ARMS, whole=True))
+    number("omega", omega, BELOW_HALF)
+    number("gap", gap, SHARE)
+    number("margin", margin, BELOW_HALF)
     safe = SafeStrategy(np.eye(n_arms)[2], [THRESHOLD - margin])
     problem = Problem(n_arms, [THRESHOLD], horizon, delta, safe)
-    shift = math.sqrt(omega * (1 - omega) / horizon) / 4
-    above = 1 / (6 * math.sqrt(horizon)) if instance == 1 else 0.0  # epsilon
+    shift = math.sqrt(omega * (1 - omega) / problem.rounds) / 4
+    above = 1 / (6 * math.sqrt(problem.rounds)) if instance == 1 else 0.0  # epsilon
     where = "just above" if instance == 1 else "right on"
     return Scenario(
         "lower-bound-v1",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 LONGEST = 1000
 """Arrays with more entries than this are told by shape and digest."""

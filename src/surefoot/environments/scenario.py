@@ -10,7 +10,8 @@ import numpy as np
 
 from surefoot.environments.costs import Bernoulli, Costs
 from surefoot.environments.losses import Adversary, Losses, OfSuccess
-from surefoot.problem import Floats, Problem, numbers, shown
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, Floats, RuleError, numbers
 
 WANTED = {"problem": "a Problem", "losses": "a model of losses", "costs": "a model of costs"}
 
@@ -55,41 +56,39 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not is_name(self.id):
-            raise ValueError(f"id must be a name, got {shown(self.id)}")
+            raise RuleError("id", "be a name", self.id)
         if self.costs is None and isinstance(self.problem, Problem):
             object.__setattr__(self, "costs", Bernoulli(np.zeros((0, self.problem.n_arms))))
         parts = ((self.problem, Problem), (self.losses, Losses | Adversary), (self.costs, Costs))
         for name, (part, kind) in zip(("problem", "losses", "costs"), parts, strict=True):
             if not isinstance(part, kind):
-                raise ValueError(f"{name} must be {WANTED[name]}, got {shown(part)}")
+                raise RuleError(name, f"be {WANTED[name]}", part)
         self._check_sizes()
         self._check_promise()
 
     def _check_sizes(self) -> None:
         if not isinstance(getattr(self.costs, "means", None), np.ndarray):
-            raise ValueError(f"costs.means must be an array, got {shown(getattr(self.costs, 'means', None))}")
-        numbers("means", self.mean_costs, None, None)
+            raise RuleError("costs.means", "be an array", getattr(self.costs, "means", None))
+        numbers("costs.means", self.mean_costs, SHARE, None, None)
         n_arms, n_constraints, horizon = self.problem.n_arms, self.problem.n_constraints, self.problem.rounds
         if self.losses.n_arms != n_arms:
-            raise ValueError(f"losses must be for n_arms = {n_arms} arms, got {self.losses.n_arms}")
+            raise RuleError("losses", f"be for n_arms = {n_arms} arms", self.losses.n_arms)
         if self.mean_costs.shape != (n_constraints, n_arms):
-            raise ValueError(
-                f"costs must have means of shape ({n_constraints}, {n_arms}), a row per threshold and a column per "
-                f"arm, got {self.mean_costs.shape}"
-            )
+            rule = f"have means of shape ({n_constraints}, {n_arms}), a row per threshold and a column per arm"
+            raise RuleError("costs", rule, self.mean_costs.shape)
         for name, model in (("losses", self.losses), ("costs", self.costs)):
             if model.n_rounds is not None and model.n_rounds < horizon:
-                raise ValueError(f"{name} must have at least horizon = {horizon} rounds, got {model.n_rounds}")
+                raise RuleError(name, f"have at least horizon = {horizon} rounds", model.n_rounds)
         if isinstance(self.losses, OfSuccess) and self.losses.constraint >= n_constraints:
-            raise ValueError(f"constraint must be below {n_constraints}, got {self.losses.constraint}")
+            raise RuleError("constraint", f"be below {n_constraints}", self.losses.constraint)
         for name, names, length in (("arms", self.arms, n_arms), ("guardrails", self.guardrails, n_constraints)):
             word = "arm" if name == "arms" else "cost"
             if not isinstance(names, list | tuple):
-                raise ValueError(f"{name} must be {length} names, got {shown(names)}")
+                raise RuleError(name, f"be {length} names", names)
             given = tuple(map(str, names)) or ((word,) if length == 1 else tuple(f"{word} {i}" for i in range(length)))
             object.__setattr__(self, name, given)
             if len(getattr(self, name)) != length:
-                raise ValueError(f"{name} must be {length} names, got {len(names)}")
+                raise RuleError(name, f"be {length} names", len(names))
 
     def _check_promise(self) -> None:
         safe = self.problem.safe

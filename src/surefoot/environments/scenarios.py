@@ -17,14 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from surefoot.environments.costs import Bernoulli as CoinCosts
 from surefoot.environments.costs import Beta
 from surefoot.environments.losses import Bernoulli, Drifting, OfSuccess, PunishProposal, RaiseMostPlayed, Switching
-from surefoot.environments.lower_bound import lower_bound
+from surefoot.environments.lower_bound import BELOW_HALF, MOST_ARMS, lower_bound
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.tables import cost_means, read_columns
-from surefoot.problem import RULES, Floats, Problem, SafeStrategy, choice, number, numbers, shown
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import SHARE, Floats, Range, RuleError, choice, number, numbers
 
 __all__ = ["SCENARIOS", "Table", "make", "parameters"]
-
-MOST_ARMS = 10_000
 
 # Five arms, one guardrail: the cheaper in loss, the dearer in cost. The best safe strategy mixes two arms.
 MEANS = np.array([0.8, 0.5, 0.6, 0.2, 0.1])
@@ -50,9 +49,10 @@ def three_arms(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
 
 def switching(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
     """The losses of the arms change places twice, after a third and two thirds of the rounds."""
+    problem = five_arms(horizon, delta)
     means = [MEANS, MEANS[[0, 3, 2, 1, 4]], MEANS[[0, 2, 3, 4, 1]]]
-    at = [horizon // 3, 2 * horizon // 3]
-    return Scenario("switching-v1", five_arms(horizon, delta), Switching(means, at), CoinCosts(COSTS))
+    at = [problem.rounds // 3, 2 * problem.rounds // 3]
+    return Scenario("switching-v1", problem, Switching(means, at), CoinCosts(COSTS))
 
 
 def drifting(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
@@ -81,7 +81,7 @@ def adaptive_proposal(horizon: int = 20_000, delta: float = 0.05) -> Scenario:
 def tight_margin(horizon: int = 50_000, delta: float = 0.05, margin: float = 0.02) -> Scenario:
     """The safe strategy is safe by a hair: `margin` below the threshold."""
     costs = COSTS.copy()
-    costs[0, 0] = 0.5 - margin
+    costs[0, 0] = 0.5 - number("margin", margin, BELOW_HALF)
     problem = Problem(5, [0.5], horizon, delta, SafeStrategy(np.eye(5)[0], [costs[0, 0]]))
     return Scenario("tight-margin-v1", problem, Bernoulli(MEANS), CoinCosts(costs))
 
@@ -96,6 +96,7 @@ def interior_safe(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
 
 def many_arms(horizon: int = 50_000, delta: float = 0.05, n_arms: int = 100) -> Scenario:
     """A hundred arms on a circle of loss and cost, one of them known to be safe."""
+    n_arms = number("n_arms", n_arms, Range(2, MOST_ARMS, whole=True))
     turn = np.pi / 4 + np.linspace(0.0, 2 * np.pi, n_arms, endpoint=False)
     losses, costs = 0.5 + 0.4 * np.cos(turn), 0.5 - 0.4 * np.sin(turn)
     safest = int(costs.argmin())
@@ -134,7 +135,7 @@ def llm_routing(horizon: int = 200_000, delta: float = 0.05) -> Scenario:
     return Scenario(
         "llm-routing-v1",
         problem,
-        Switching(1.0 - quality, [int(0.4 * horizon), int(0.7 * horizon)]),
+        Switching(1.0 - quality, [int(0.4 * problem.rounds), int(0.7 * problem.rounds)]),
         Beta(costs, concentration=[30.0, 0.0, 0.0]),
         arms=("reasoning", "flagship", "balanced", "fast", "in-house"),
         guardrails=("spend", "latency misses", "refusals"),
@@ -197,15 +198,12 @@ def make(id: str, **options: Any) -> Scenario:
     array([0.5])
     >>> sf.scenarios.make("stochastic-v1", horzon=5_000)
     Traceback (most recent call last):
-    ValueError: options of stochastic-v1 must be among horizon, delta, got 'horzon'
+    surefoot.rules.RuleError: options of stochastic-v1 must be among horizon, delta, got 'horzon'
     """
     known = parameters(id)
     for name in options:
         if name not in known:
-            raise ValueError(f"options of {id} must be among {', '.join(known)}, got {shown(name)}")
-        number(name, options[name])
-    if options.get("n_arms", 0) > MOST_ARMS:
-        raise ValueError(f"n_arms must be at most {MOST_ARMS} in a built-in scenario, got {options['n_arms']}")
+            raise RuleError(f"options of {id}", f"be among {', '.join(known)}", name)
     scenario = SCENARIOS[id](**options)
     return scenario if scenario.about else Scenario(**{**vars(scenario), "about": about(id)})
 
@@ -251,11 +249,11 @@ class Table(Scenario):
         columns = read_columns(path)
         means = cost_means(columns)
         if "success_rate" in columns:
-            losses: Bernoulli | OfSuccess = OfSuccess(numbers("value", column(columns, "value"), None))
+            losses: Bernoulli | OfSuccess = OfSuccess(numbers("value", column(columns, "value"), SHARE, None))
         else:
-            losses = Bernoulli(numbers("losses", column(columns, "loss"), None))
-        each = [number("thresholds", thresholds)] * len(means) if is_scalar(thresholds) else thresholds
-        limits = numbers("thresholds", each, len(means))
+            losses = Bernoulli(numbers("loss", column(columns, "loss"), SHARE, None))
+        each = [number("thresholds", thresholds, SHARE)] * len(means) if is_scalar(thresholds) else thresholds
+        limits = numbers("thresholds", each, SHARE, len(means))
         problem = Problem(means.shape[1], limits, horizon, delta, leaning_on(safe, means, limits))
         name = Path(path).name
         super().__init__(
@@ -275,7 +273,7 @@ def is_scalar(value: object) -> bool:
 def column(columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
     """A column of a table."""
     if name not in columns:
-        raise ValueError(f"path must be a table with a column {name}, got {list(columns)}")
+        raise RuleError("path", f"be a table with a column {name}", list(columns))
     return columns[name]
 
 
@@ -285,8 +283,9 @@ def leaning_on(safe: SafeStrategy | int | None, means: Floats, limits: Floats) -
         return safe
     margins = (limits[:, None] - means).min(axis=0, initial=1.0)
     arm = int(margins.argmax()) if safe is None else safe
-    if arm not in RULES["arm"] or arm >= margins.size:
-        raise ValueError(f"safe must be a SafeStrategy or an arm below {margins.size}, got {shown(safe)}")
+    if arm not in Range(0, margins.size, open_high=True, whole=True):
+        raise RuleError("safe", f"be a SafeStrategy or an arm below {margins.size}", safe)
+    arm = int(arm)
     if safe is None and margins[arm] <= 0.0:
         return None
     return SafeStrategy(np.eye(margins.size)[arm], means[:, arm])

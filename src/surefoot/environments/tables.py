@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.problem import RULES, Floats, frozen, numbers, shown
+from surefoot.rules import SHARE, Floats, RuleError, frozen, numbers
 
 KINDS = (".npy", ".csv", ".parquet")
 
@@ -25,14 +25,14 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
         names = table.column_names
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"path must be a table that can be read, got {path}: {reason}") from None
+        raise RuleError("path", "be a table that can be read", path, f"{path}: {reason}") from None
     if len(set(names)) < len(names) or any(map(is_number, names)):
-        raise ValueError(f"path must be a table whose first line has a different name for each column, got {path}")
+        raise RuleError("path", "be a table whose first line has a different name for each column", path, str(path))
     columns = {}
     for name, column in zip(names, table.columns, strict=True):
         is_numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
         if is_numeric and column.null_count:
-            raise ValueError(f"column {name!r} of {path.name} must have no empty cells, got {column.null_count}")
+            raise RuleError(f"column {name!r} of {path.name}", "have no empty cells", column.null_count)
         columns[name] = column.to_numpy().astype(np.float64) if is_numeric else np.array(column.to_pylist(), object)
     return columns
 
@@ -41,19 +41,18 @@ def read_array(name: str, path: str | Path, dimensions: int) -> Floats:
     """The numbers in a file: rounds by arms. Arrays in ``.npy`` stay on disk."""
     path = existing(path, KINDS if dimensions == 2 else KINDS[:1])
     if path.suffix != ".npy":
-        return frozen(numbers(name, np.column_stack(list(read_columns(path).values())), None, None))
+        return frozen(numbers(name, np.column_stack(list(read_columns(path).values())), SHARE, None, None))
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"path must be a NumPy array, got {path}: {error}") from None
+        raise RuleError("path", "be a NumPy array", path, f"{path}: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim != dimensions or array.dtype.kind not in "iuf" or not array.size:
         received = f"one of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise ValueError(f"{name} must be an array of numbers in {dimensions} dimensions, got {received}")
-    rule = RULES[name]
+        raise RuleError(name, f"be an array of numbers in {dimensions} dimensions", array, received)
     for start in range(0, len(array), 65_536):
         piece = array[start : start + 65_536]
-        if not (float(piece.min()) in rule and float(piece.max()) in rule):
-            numbers(name, piece, *piece.shape)  # finds the words
+        if not (float(piece.min()) in SHARE and float(piece.max()) in SHARE):
+            numbers(name, piece, SHARE, *piece.shape)  # finds the words
     return array
 
 
@@ -77,23 +76,21 @@ def rank(values: object) -> int:
 def existing(path: str | Path, kinds: tuple[str, ...]) -> Path:
     """The path, if it is a file of one of these kinds."""
     if not isinstance(path, str | Path):
-        raise ValueError(f"path must be the name of a file, got {shown(path)}")
+        raise RuleError("path", "be the name of a file", path)
     path = Path(path)
     if path.suffix not in kinds:
-        raise ValueError(f"path must end with {' or '.join(kinds)}, got {path}")
+        raise RuleError("path", f"end with {' or '.join(kinds)}", path, str(path))
     if not path.is_file():
-        raise ValueError(f"path must be a file, got {path}")
+        raise RuleError("path", "be a file", path, str(path))
     return path
 
 
 def cost_means(columns: Mapping[str, NDArray[Any]]) -> Floats:
     """Mean costs out of a table of arms: failures, where it tells success rates, else its columns named cost..."""
     if "success_rate" in columns:
-        return 1.0 - numbers("success_rate", columns["success_rate"], None)[None, :]
-    named = [values for name, values in columns.items() if name.startswith("cost")]
+        return 1.0 - numbers("success_rate", columns["success_rate"], SHARE, None)[None, :]
+    named = {name: values for name, values in columns.items() if name.startswith("cost")}
     if not named:
-        raise ValueError(
-            "path must be a table with a column success_rate, or columns whose names start with cost, got one with "
-            f"{', '.join(columns)}"
-        )
-    return np.array([numbers("means", values, None) for values in named])
+        rule = "be a table with a column success_rate, or columns whose names start with cost"
+        raise RuleError("path", rule, list(columns), f"one with {', '.join(columns)}")
+    return np.array([numbers(name, values, SHARE, None) for name, values in named.items()])

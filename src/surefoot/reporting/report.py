@@ -14,6 +14,7 @@ from surefoot.reporting import words
 from surefoot.reporting.figures import FEW, WIDE, figures
 from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.style import Look, styled, write
+from surefoot.rules import RuleError
 from surefoot.simulation.run import Run
 
 REPORT, FIGURES = "report.html", "figures"
@@ -32,6 +33,10 @@ def write_report(run: Run, folder: str | Path, command: str = "see provenance.js
     >>> sf.write_report(run, tempfile.mkdtemp()).name
     'report.html'
     """
+    if not isinstance(run, Run):
+        raise RuleError("run", "be a Run", run)
+    if not isinstance(folder, str | Path):
+        raise RuleError("folder", "be the name of a folder", folder)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     scenarios = [scenario for scenario in results(run) if scenario.policies]

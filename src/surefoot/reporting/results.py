@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.problem import Floats, Problem
+from surefoot.problem import Problem
+from surefoot.rules import Floats
 from surefoot.simulation.run import Run
 
 

@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon
 
 from surefoot.analysis.hindsight import vertices
-from surefoot.problem import Floats
 from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.rules import Floats
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 TRUE, ESTIMATED = "#009E73", "#56B4E9"

@@ -19,7 +19,8 @@ from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.watch import look
 from surefoot.policies.base import Policy
-from surefoot.problem import RULES, SUM_TOLERANCE, Floats, Problem, is_numeric, shown
+from surefoot.problem import Problem
+from surefoot.rules import SHARE, SUM_TOLERANCE, WHOLE, Floats, RuleError, is_numeric
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
 
@@ -65,9 +66,8 @@ class Episode:
         self._seen.flags.writeable = False
         self._lived = 0
         if isinstance(player, Policy) and player.problem != scenario.problem:
-            raise ValueError(
-                f"policies[{name!r}] must be made for the problem it is given, got one for another problem"
-            )
+            rule = "be made for the problem it is given"
+            raise RuleError(f"policies[{name!r}]", rule, player.problem, "one for another problem")
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
         self._clean = CleanEvent(scenario.problem, hindsight)
         self._shows_bounds = hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
@@ -105,7 +105,7 @@ class Episode:
                 losses[t] = np.nan  # what it does not write is refused
                 adversary.respond(losses[t], Seen(first + t, horizon, strategy, self._seen), generator)
                 if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
-                    raise ValueError(f"losses must be in [0, 1], got {shown(losses[t])}")
+                    raise RuleError("losses", f"be {SHARE}", losses[t].copy())
             decision = player.ask()
             arm = self._known(decision[0] if isinstance(decision, Sequence) and decision else decision)
             player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
@@ -122,8 +122,8 @@ class Episode:
         largest = 0.0 if self.scenario.problem.safe is None else 1.0
         if not (safe_weights.min() >= 0.0 and safe_weights.max() <= largest):
             wrong_weight = safe_weights[~((safe_weights >= 0.0) & (safe_weights <= largest))][0]
-            rule = "in [0, 1]" if largest else "0 where there is no safe strategy"
-            raise ValueError(f"safe_weight of {self.name} must be {rule}, got {shown(wrong_weight)}")
+            rule = f"be {SHARE}" if largest else "be 0 where there is no safe strategy"
+            raise RuleError(f"safe_weight of {self.name}", rule, wrong_weight)
 
     def _look(self) -> None:
         """Watch all bounds of a policy from outside, which may change any of them."""
@@ -134,25 +134,24 @@ class Episode:
     def _bounds(self, name: str) -> Floats:
         shown_bounds, shape = getattr(self.player, name), self.scenario.mean_costs.shape
         if not is_numeric(shown_bounds):
-            raise ValueError(f"{name} of {self.name} must be an array of numbers, got {shown(shown_bounds)}")
+            raise RuleError(f"{name} of {self.name}", "be an array of numbers", shown_bounds)
         bounds = np.array(shown_bounds, np.float64, order="C")
         if bounds.size and bounds.shape != shape:
-            raise ValueError(f"{name} of {self.name} must have the shape {shape}, got {bounds.shape}")
+            raise RuleError(f"{name} of {self.name}", f"have the shape {shape}", bounds.shape)
         return bounds
 
     def _weight(self) -> float:
         weight = getattr(self.player, "safe_weight", 0.0)
         if not isinstance(weight, Real):
-            raise ValueError(f"safe_weight of {self.name} must be a number, got {shown(weight)}")
+            raise RuleError(f"safe_weight of {self.name}", "be a number", weight)
         return float(weight)
 
     def _refuse_strategy(self, strategy: object) -> None:
-        count = self.counts.size
-        raise ValueError(f"strategy of {self.name} must be {count} shares that sum to 1, got {shown(strategy)}")
+        raise RuleError(f"strategy of {self.name}", f"be {self.counts.size} shares that sum to 1", strategy)
 
     def _known(self, arm: Any) -> int:
-        if arm not in RULES["arm"] or arm >= self.counts.size:
-            raise ValueError(f"arm of {self.name} must be a whole number below {self.counts.size}, got {shown(arm)}")
+        if arm not in WHOLE or arm >= self.counts.size:
+            raise RuleError(f"arm of {self.name}", f"be a whole number below {self.counts.size}", arm)
         return int(arm)
 
     def _valid(self, strategy: Any) -> Floats:

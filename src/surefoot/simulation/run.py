@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from surefoot.analysis.statistics import QUANTILES, mean_interval, share_interval
+from surefoot.rules import RuleError
 
 TABLE, PROVENANCE = "run.parquet", "provenance.json"
 
@@ -151,13 +152,13 @@ class Run:
         """The run that `save` wrote."""
         path = Path(folder) / TABLE
         if not path.is_file():
-            raise ValueError(f"folder must hold a {TABLE}, got {folder}")
+            raise RuleError("folder", f"hold a {TABLE}", folder, str(folder))
         try:
             table = parquet.read_table(path)
         except pa.ArrowException as error:
-            raise ValueError(f"folder must hold a {TABLE} that can be read, got {folder}: {error}") from None
+            raise RuleError("folder", f"hold a {TABLE} that can be read", folder, f"{folder}: {error}") from None
         if table.schema.names != SCHEMA.names or b"surefoot" not in (table.schema.metadata or {}):
-            raise ValueError(f"folder must hold a {TABLE} of this version of surefoot, got {folder}")
+            raise RuleError("folder", f"hold a {TABLE} of this version of surefoot", folder, str(folder))
         provenance = json.loads(table.schema.metadata[b"surefoot"])
         return cls(table.replace_schema_metadata(None).combine_chunks(), provenance)
 

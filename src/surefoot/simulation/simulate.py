@@ -24,12 +24,17 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
 from surefoot.policies.base import Policy
-from surefoot.problem import RULES, number, shown
+from surefoot.rules import Range, RuleError, number, shown
 from surefoot.simulation.episode import Episode, Factory, Stopped, live_through
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import SCHEMA, Run
 
+SEEDS = Range(1, 1e6, whole=True)
+SEED = Range(0, 9.2e18, whole=True)  # what a column of int64 can hold
+CHECKPOINTS = Range(1, 1e4, whole=True)
+CHECKPOINT = Range(1, 1e15, whole=True)
+WORKERS = Range(1, 4096, whole=True)
 LOG_SPACED, EVEN = 15, 20
 """How many checkpoints there are if none are chosen, on a logarithmic scale and evenly spaced."""
 KEPT_EVERY = 10.0
@@ -121,13 +126,13 @@ def prepared(
 ) -> Plan:
     """Check everything there is to check before the first round."""
     if not isinstance(scenario, Scenario):
-        raise ValueError(f"scenario must be a Scenario, got {shown(scenario)}")
+        raise RuleError("scenario", "be a Scenario", scenario)
     if not is_mapping(policies):
-        raise ValueError(f"policies must be a mapping of names to policies, with one at least, got {shown(policies)}")
+        raise RuleError("policies", "be a mapping of names to policies, with one at least", policies)
     described = {}
     for name, factory in policies.items():
         if not (is_name(name) and callable(factory)):
-            raise ValueError(f"policies must map names to callables, got {shown(name)}: {shown(factory)}")
+            raise RuleError("policies", "map names to callables", factory, f"{shown(name)}: {shown(factory)}")
         player = factory(scenario.problem, 0)
         described[name] = describe(name, player)
         warm_up(player, scenario.adaptive)
@@ -139,7 +144,7 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     """A policy as JSON-able data."""
     for needed in ("strategy", "ask", "tell"):
         if not hasattr(player, needed):
-            raise ValueError(f"policies[{name!r}] must make something with strategy, ask and tell, got {shown(player)}")
+            raise RuleError(f"policies[{name!r}]", "make something with strategy, ask and tell", player)
     options = (
         player._options if isinstance(player, Policy) else getattr(player, "options", getattr(player, "__dict__", {}))
     )
@@ -159,20 +164,17 @@ def warm_up(player: Any, adaptive: bool) -> None:
 
 def chosen_workers(workers: int | None) -> int:
     """The number of threads."""
-    return int(number("workers", os.cpu_count() or 1 if workers is None else workers))
+    return int(number("workers", os.cpu_count() or 1 if workers is None else workers, WORKERS))
 
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
     """The seeds themselves."""
     if not isinstance(seeds, Iterable) or isinstance(seeds, str | bytes):
-        return list(range(number("seeds", seeds)))
-    listed = list(seeds)
-    for i, seed in enumerate(listed):
-        if seed not in RULES["one of seeds"]:
-            raise ValueError(f"seeds[{i}] must be {RULES['one of seeds']}, got {shown(seed)}")
+        return list(range(number("seeds", seeds, SEEDS)))
+    listed = [number(f"seeds[{i}]", seed, SEED) for i, seed in enumerate(seeds)]
     if not listed or len(set(listed)) < len(listed):
-        raise ValueError(f"seeds must be one or more, each once, got {shown(listed)}")
-    return [int(seed) for seed in listed]
+        raise RuleError("seeds", "be one or more, each once", listed)
+    return listed
 
 
 def chosen_rounds(checkpoints: int | Sequence[int] | None, horizon: int) -> list[int]:
@@ -180,17 +182,13 @@ def chosen_rounds(checkpoints: int | Sequence[int] | None, horizon: int) -> list
     if checkpoints is None:
         return sorted({*log_spaced(LOG_SPACED, horizon), *(horizon * i // EVEN for i in range(1, EVEN + 1))} - {0})
     if not isinstance(checkpoints, Iterable) or isinstance(checkpoints, str):
-        rule = RULES["number of checkpoints"]
-        if checkpoints not in rule:
-            raise ValueError(f"checkpoints must be {rule}, or a list of rounds, got {shown(checkpoints)}")
+        if checkpoints not in CHECKPOINTS:
+            raise RuleError("checkpoints", f"be {CHECKPOINTS}, or a list of rounds", checkpoints)
         return log_spaced(int(checkpoints), horizon)
-    listed = list(checkpoints)
-    for i, round_ in enumerate(listed):
-        if round_ not in RULES["checkpoints"]:
-            raise ValueError(f"checkpoints[{i}] must be {RULES['checkpoints']}, got {shown(round_)}")
+    listed = [number(f"checkpoints[{i}]", round_, CHECKPOINT) for i, round_ in enumerate(checkpoints)]
     if not listed or sorted(set(listed)) != listed or listed[-1] > horizon:
-        raise ValueError(f"checkpoints must be increasing rounds up to horizon = {horizon}, got {shown(listed)}")
-    return [int(round_) for round_ in listed]
+        raise RuleError("checkpoints", f"be increasing rounds up to horizon = {horizon}", listed)
+    return listed
 
 
 def log_spaced(count: int, horizon: int) -> list[int]:
@@ -216,7 +214,7 @@ class Simulation:
     def _recall(self, resume: Run) -> None:
         """Take over the episodes of an earlier run that are part of this one."""
         if not isinstance(resume, Run):
-            raise ValueError(f"resume must be a Run, got {shown(resume)}")
+            raise RuleError("resume", "be a Run", resume)
         now = self._configuration()
         for before in resume.provenance["simulations"]:
             if any(before[part] != now[part] for part in ("scenario", "checkpoints", "versions")):

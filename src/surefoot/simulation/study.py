@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 import inspect
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
-from surefoot.problem import Problem, SafeStrategy, fields, shown
+from surefoot.problem import HORIZON, Infeasible, Problem, SafeStrategy
+from surefoot.rules import WHOLE, RuleError, fields
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
@@ -70,8 +71,23 @@ TRUTH = "mean_costs"
 """The option of policies that know the true costs."""
 
 
+def whole(value: object) -> object:
+    """Return a float that is a whole number, such as 1e5, as an int."""
+    return int(value) if isinstance(value, float) and value in WHOLE else value
+
+
+Whole = Annotated[StrictInt, BeforeValidator(whole)]
+
+
 class StudyError(ValueError):
-    """A study file that cannot be run; one sentence a line."""
+    """A study file that cannot be run. `errors` says why; the message has one line for each of them."""
+
+    def __init__(self, errors: Iterable[ValueError]) -> None:
+        self.errors = tuple({str(error): error for error in errors}.values())
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.errors))
 
 
 class Named(BaseModel):
@@ -107,11 +123,11 @@ class StudyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     title: Annotated[StrictStr, Field(description="a text")] = ""
     seeds: Annotated[
-        StrictInt | list[StrictInt], Field(description="a whole number >= 1, or a list of different whole numbers >= 0")
+        Whole | list[Whole], Field(description="a whole number >= 1, or a list of different whole numbers >= 0")
     ] = 10
-    horizon: Annotated[StrictInt | None, Field(ge=3, description="a whole number >= 3")] = None
+    horizon: Annotated[Whole | None, Field(ge=HORIZON.low, description=str(HORIZON))] = None
     checkpoints: Annotated[
-        StrictInt | list[StrictInt] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
+        Whole | list[Whole] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
     ] = None
     scenarios: Annotated[list[ScenarioEntry], Field(min_length=1, description="one or more tables [[scenarios]]")]
     policies: Annotated[list[PolicyEntry], Field(min_length=1, description="one or more tables [[policies]]")]
@@ -144,7 +160,8 @@ class Study:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise StudyError(f"study must be a file that can be read, got {path}: {error}") from None
+            unreadable = RuleError("study", "be a file that can be read", path, f"{path}: {error}")
+            raise StudyError([unreadable]) from None
         return cls.parse(text, path.parent, path.name, resume)
 
     @classmethod
@@ -153,12 +170,12 @@ class Study:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{name} must be TOML, got a text that is not: {error}") from None
+            raise StudyError([RuleError(name, "be TOML", text, f"a text that is not: {error}")]) from None
         try:
             file = StudyFile.model_validate(data)
         except ValidationError as error:
-            raise StudyError("\n".join(sentence(one, data) for one in first_of_each(error))) from None
-        wrong: list[str] = []
+            raise StudyError(rule_error(one, data) for one in first_of_each(error)) from None
+        wrong: list[ValueError] = []
         scenarios = built(file.scenarios, "scenarios", lambda entry: make_scenario(entry, folder, file.horizon), wrong)
         makers = built(file.policies, "policies", make_factory, wrong)
         simulations = []
@@ -170,9 +187,9 @@ class Study:
                 plan = prepared(scenario, factories, file.seeds, file.checkpoints)
                 simulations.append(Simulation(plan, resume))
             except ValueError as error:
-                wrong.append(f"{error} (in scenario {scenario.id})")
+                wrong.append(placed(error, after=f" (in scenario {scenario.id})"))
         if wrong:
-            raise StudyError("\n".join(dict.fromkeys(wrong)))
+            raise StudyError(wrong)
         source = {"name": name, "path": str((folder / name).resolve()), "text": text}
         return cls(file.title or Path(name).stem, simulations, source)
 
@@ -210,23 +227,36 @@ def first_of_each(error: ValidationError) -> list[Any]:
     return list(seen.values())
 
 
-def sentence(error: Mapping[str, Any], data: Any) -> str:
-    """An error of Pydantic's in the words of the house: the key, the rule, the value received."""
+def rule_error(error: Mapping[str, Any], data: Any) -> RuleError:
+    """Return a Pydantic error as ours: the key, the rule, the value received."""
     place = error["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     model: Any = {"scenarios": ScenarioEntry, "policies": PolicyEntry}.get(place[0]) if len(place) == 3 else StudyFile
     known = model.model_fields
     if error["type"] == "extra_forbidden":
-        return f"a key of the study must be one of {', '.join(known)}, got {key!r}{hint(key, known)}"
+        return not_among("a key of the study", key, known)
     if len(place) == 2:
-        return f"{key} must be a table [[{place[0]}]], got {shown(error['input'])}"
-    rule = known[place[-1]].description
+        return RuleError(key, f"be a table [[{place[0]}]]", error["input"])
+    rule = f"be {known[place[-1]].description}"
     if error["type"] == "missing":
-        return f"{key} must be {rule}, got nothing"
+        return RuleError(key, rule, None, "nothing")
     value = data
     for part in place:
         value = value[part]
-    return f"{key} must be {rule}, got {shown(value)}"
+    return RuleError(key, rule, value)
+
+
+def not_among(argument: str, word: str, known: Iterable[str]) -> RuleError:
+    """Return the error for a word that is not known, with a guess at what was meant."""
+    return RuleError(argument, f"be one of {', '.join(known)}", word, f"{word!r}{hint(word, known)}")
+
+
+def placed(error: ValueError, before: str = "", after: str = "") -> ValueError:
+    """Return the same error with its place in the study, in front of the argument or at the end."""
+    if isinstance(error, RuleError):
+        return RuleError(f"{before}{error.argument}", error.rule, error.value, f"{error.received}{after}")
+    kind = Infeasible if isinstance(error, Infeasible) else ValueError
+    return kind(f"{before}{error}{after}")
 
 
 def hint(word: str, known: Any) -> str:
@@ -235,17 +265,17 @@ def hint(word: str, known: Any) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def built(entries: list[Any], where: str, build: Any, wrong: list[str]) -> dict[str, Any]:
+def built(entries: list[Any], where: str, build: Any, wrong: list[ValueError]) -> dict[str, Any]:
     """What the entries describe, by name; what is wrong with them goes to `wrong`."""
     made: dict[str, Any] = {}
     for i, entry in enumerate(entries):
         try:
             name, thing = build(entry)
         except ValueError as error:
-            wrong.append(f"{where}[{i}].{error}")
+            wrong.append(placed(error, f"{where}[{i}]."))
             continue
         if name in made:
-            wrong.append(f"{where}[{i}].name must be different from the names of the others, got {name!r}")
+            wrong.append(RuleError(f"{where}[{i}].name", "be different from the names of the others", name))
         made[name] = thing
     return made
 
@@ -254,12 +284,12 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
     """The scenario of an entry, under its name."""
     options = dict(entry.options)
     if (entry.id is None) == (entry.table is None):
-        raise ValueError("id must be given, or else table, got " + ("both" if entry.id else "neither"))
+        raise RuleError("id", "be given, or else table", entry.id, "both" if entry.id else "neither")
     if horizon is not None:
         options.setdefault("horizon", horizon)
     if entry.id is not None:
         if entry.id not in SCENARIOS:
-            raise ValueError(f"id must be one of {', '.join(SCENARIOS)}, got {entry.id!r}{hint(entry.id, SCENARIOS)}")
+            raise not_among("id", entry.id, SCENARIOS)
         known = parameters(entry.id)
         check_options(options, known, f"scenario {entry.id}")
         scenario = make(entry.id, **options)
@@ -268,13 +298,15 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
         check_options(options, known, "a scenario from a table")
         for needed in ("thresholds", "horizon"):
             if needed not in options:
-                raise ValueError(f"{needed} must be given for a scenario from a table, got nothing")
+                raise RuleError(needed, "be given for a scenario from a table", None, "nothing")
         if isinstance(options.get("safe"), Mapping):
             options["safe"] = SafeStrategy(**fields("safe", options["safe"], "strategy", "costs"))
         try:
             scenario = Table(folder / str(entry.table), **options)
-        except ValueError as error:
-            raise ValueError(str(error).replace("path must", "table must", 1)) from None
+        except RuleError as error:
+            if error.argument != "path":
+                raise
+            raise RuleError("table", error.rule, error.value, error.received) from None
     name = entry.name or scenario.id
     return name, scenario if name == scenario.id else Scenario(**{**vars(scenario), "id": name})
 
@@ -289,8 +321,7 @@ def policy_options(cls: type[Policy[Any]]) -> dict[str, Any]:
 def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]]:
     """What makes, in a scenario, the policy of an entry, under its name. A policy that knows the costs is told them."""
     if entry.policy not in REGISTRY:
-        known = ", ".join(REGISTRY)
-        raise ValueError(f"policy must be one of {known}, got {entry.policy!r}{hint(entry.policy, REGISTRY)}")
+        raise not_among("policy", entry.policy, REGISTRY)
     cls, options, known_options = REGISTRY[entry.policy], entry.options, policy_options(REGISTRY[entry.policy])
     check_options(options, known_options, f"policy {entry.policy}")
 
@@ -305,18 +336,16 @@ def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]
     return entry.name or entry.policy, factory_in
 
 
-def refusals(makers: Mapping[str, Callable[[Scenario], Factory]], scenario: Scenario) -> Iterator[str]:
-    """What policies have to say against their options, or against playing a scenario."""
+def refusals(makers: Mapping[str, Callable[[Scenario], Factory]], scenario: Scenario) -> Iterator[ValueError]:
+    """Yield an error for each policy that rejects its options or the scenario."""
     for i, (name, factory_in) in enumerate(makers.items()):
         try:
             factory_in(scenario)(scenario.problem, 0)
         except ValueError as error:
-            about_problem = str(error).startswith("problem ")
-            yield (
-                f"policies[{i}] ({name}): {error} (in scenario {scenario.id})"
-                if about_problem
-                else f"policies[{i}].{error}"
-            )
+            if isinstance(error, RuleError) and error.argument != "problem":
+                yield placed(error, f"policies[{i}].")
+            else:
+                yield placed(error, f"policies[{i}] ({name}): ", f" (in scenario {scenario.id})")
 
 
 def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> None:
@@ -324,6 +353,5 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: s
     for name in options:
         if name not in known:
             allowed = ", ".join(known) or "it has none"
-            raise ValueError(
-                f"{name} must be one of the options of {whose} ({allowed}), got {name!r}{hint(name, known)}"
-            )
+            rule = f"be one of the options of {whose} ({allowed})"
+            raise RuleError(name, rule, name, f"{name!r}{hint(name, known)}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.environments.losses import Losses
 from surefoot.environments.scenario import Scenario
-from surefoot.problem import Floats, numbers
+from surefoot.rules import SHARE, Floats, numbers
 
 BLOCK_NUMBERS = 163_840
 """Losses and costs in a block: few enough for the caches, enough rounds to be worth a call."""
@@ -74,4 +74,4 @@ class World:
 def checked(name: str, block: Floats) -> None:
     """Refuse what a model of losses or costs may not say."""
     if block.size and not (block.min() >= 0.0 and block.max() <= 1.0):
-        numbers(name, block, *block.shape)  # finds the words
+        numbers(name, block, SHARE, *block.shape)  # finds the words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surefoot.rules import RuleError
 from surefoot.theory import mutations, trials
 from surefoot.theory.claims import Claim, power
 from surefoot.theory.trials import DELTA
@@ -155,5 +156,5 @@ def claim(name: str) -> Claim:
     """The claim of this name."""
     found = {claim.name: claim for claim in CLAIMS}
     if name not in found:
-        raise ValueError(f"claim must be one of {', '.join(found)}, got {name!r}")
+        raise RuleError("claim", f"be one of {', '.join(found)}", name)
     return found[name]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from surefoot.policies.rates import Sizes, peeled_log
-from surefoot.problem import number
-from surefoot.theory.instance import Instance
+from surefoot.rules import number
+from surefoot.theory.instance import AMOUNT, Instance
 
 
 class Descent(NamedTuple):
@@ -45,7 +45,7 @@ def settled(descent: Descent, benchmark_loss: float, total_loss: float | None) -
     if total_loss is None:
         loss = most_played_loss(descent, benchmark_loss)
     else:
-        loss = float(number("total_loss", total_loss))
+        loss = float(number("total_loss", total_loss, AMOUNT))
     terms = dict(descent.fixed)
     terms["variance"] += descent.slope * loss
     terms["sampling"] += descent.root * math.sqrt(loss)

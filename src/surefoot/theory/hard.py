@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from surefoot.policies.rates import comparators_log, halving_log, learning_rate_cap, theory_rate, weighted_rate
-from surefoot.problem import number
+from surefoot.rules import number
 from surefoot.theory.descent import Descent, cost_log, most_played_loss, moving, printed_descent, settled
-from surefoot.theory.instance import Bound, Instance
+from surefoot.theory.instance import AMOUNT, Bound, Instance
 from surefoot.theory.soft import enough_rounds
 
 FROM_COUNTS = math.e / (math.e - 1.0)
@@ -53,7 +53,7 @@ def lemma_3(instance: Instance, *, heavy_rounds: float | None = None) -> Bound:
         wide = n_arms * (1 + 256 * log / margin**4)
         heavy = 24 / margin**2 * FROM_COUNTS * (wide - math.log(instance.delta))
     else:
-        heavy = float(number("heavy_rounds", heavy_rounds))
+        heavy = float(number("heavy_rounds", heavy_rounds, AMOUNT))
     weights = n_arms / margin * math.sqrt(768 * log + 1024 * log**2 + 2)
     terms = {"light rounds": weights * instance.safety_complexity, "heavy rounds": heavy}
     events, conditions = 3 if heavy_rounds is None else 2, (wide_margin(instance),)
@@ -244,7 +244,7 @@ def weighted(instance: Instance, *, total_loss: float | None = None) -> Bound:
     }
     descent = Descent(fixed, slope=2.5 * rate * 2.5, root=3 * math.sqrt(iota))
     if total_loss is not None:
-        total_loss = min(float(number("total_loss", total_loss)), most_played_loss(descent, loss))
+        total_loss = min(float(number("total_loss", total_loss, AMOUNT)), most_played_loss(descent, loss))
     capped = rate <= 1 / (40 * union_log)
     return regret_bound(
         instance,

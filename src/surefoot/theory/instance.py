@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from surefoot.problem import Problem, number, shown
+from surefoot.problem import DELTA, HORIZON, N_ARMS, Problem
+from surefoot.rules import SHARE, WHOLE, Range, RuleError, number, shown
+
+AMOUNT = Range(0)
+"""What was measured or counted over a run."""
+MARGIN = Range(1e-12, 1)
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,17 @@ class Instance:
     learning_rate: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_arms", "n_constraints", "horizon"):
-            object.__setattr__(self, name, int(number(name, getattr(self, name))))
-        for name in ("delta", "benchmark_loss", "threshold"):
-            object.__setattr__(self, name, float(number(name, getattr(self, name))))
-        for name, rule in (("margin", "instance.margin"), ("gap", "gap"), ("learning_rate", "learning_rate")):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, float(number(rule, getattr(self, name))))
+        for name, rule in RULE_OF.items():
+            value = getattr(self, name)
+            if value is not None or name not in OPTIONAL:
+                checked = number(name, value, rule)
+                object.__setattr__(self, name, checked if rule.whole else float(checked))
         if self.horizon < self.n_arms:
-            raise ValueError(f"horizon must be at least n_arms = {self.n_arms}, got {self.horizon}")
+            raise RuleError("horizon", f"be at least n_arms = {self.n_arms}", self.horizon)
         if self.benchmark_loss > self.horizon:
-            raise ValueError(
-                f"benchmark_loss must be at most horizon = {self.horizon}, got {shown(self.benchmark_loss)}"
-            )
+            raise RuleError("benchmark_loss", f"be at most horizon = {self.horizon}", self.benchmark_loss)
         if self.margin is not None and self.margin > self.threshold:
-            raise ValueError(f"margin must be at most threshold = {self.threshold:g}, got {shown(self.margin)}")
+            raise RuleError("margin", f"be at most threshold = {self.threshold:g}", self.margin)
 
     @classmethod
     def measured(cls, problem: Problem, row: Mapping[str, Any], learning_rate: float | None = None) -> Instance:
@@ -79,10 +80,11 @@ class Instance:
         """
         missing = [name for name in ("round", "bandit_complexity", "safety_complexity") if name not in row]
         if missing:
-            raise ValueError(f"row must have a {missing[0]}, got {shown(sorted(row))}")
+            raise RuleError("row", f"have a {missing[0]}", sorted(row))
         horizon, complexity = problem.rounds, row["safety_complexity"]
         if row["round"] != horizon:
-            raise ValueError(f"row must be of the last round, {horizon}, got one of round {shown(row['round'])}")
+            rule = f"be of the last round, {horizon}"
+            raise RuleError("row", rule, row["round"], f"one of round {shown(row['round'])}")
         return cls(
             problem.n_arms,
             problem.n_constraints,
@@ -113,7 +115,7 @@ class Instance:
         """Margin or gap, by name, where a bound cannot do without."""
         value: float | None = getattr(self, name)
         if value is None:
-            raise ValueError(f"{name} must be a number for bounds on SOLB, got None")
+            raise RuleError(name, "be a number for bounds on SOLB", None)
         return value
 
     def at(self, horizon: float) -> Instance:
@@ -126,6 +128,21 @@ class Instance:
         for name, value in changes.items():
             object.__setattr__(other, name, value)
         return other
+
+
+RULE_OF = {
+    "n_arms": N_ARMS,
+    "n_constraints": WHOLE,
+    "horizon": HORIZON,
+    "delta": DELTA,
+    "margin": MARGIN,
+    "benchmark_loss": AMOUNT,
+    "gap": SHARE,
+    "threshold": SHARE,
+    "learning_rate": Range(1e-12, 1e6),
+}
+"""The rule for each parameter of an instance."""
+OPTIONAL = ("margin", "gap", "learning_rate")
 
 
 def rounded(value: float, most: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from surefoot.analysis.clean import truncated
 from surefoot.policies.rates import Sized
-from surefoot.problem import Floats
+from surefoot.rules import Floats, RuleError
 from surefoot.theory.descent import moving
 from surefoot.theory.trace import Trace
 
@@ -134,7 +134,7 @@ def mixing_slack(trace: Trace) -> float:
     upper bounds, not only the one that asked for most."""  # noqa: D205, D209
     problem = trace.problem
     if problem.safe is None:
-        raise ValueError("trace must be of a problem with a safe strategy, got safe=None")
+        raise RuleError("trace", "be of a problem with a safe strategy", None, "safe=None")
     gamma = trace.safe_weights
     ceiling = ((1.0 - problem.thresholds) / (1.0 - problem.safe.costs)).max(initial=0.0)
     costs = np.minimum(1.0, np.einsum("tia,ta->ti", trace.upper, trace.proposals))

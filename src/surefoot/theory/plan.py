@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.kernels.ledger import LOOSE
-from surefoot.problem import RULES, shown
+from surefoot.problem import DELTA, N_ARMS
+from surefoot.rules import SHARE, Range, RuleError, number
+from surefoot.theory.instance import MARGIN
 
 MIXTURE = 2.0
 """What a mixture of bets pays for holding at all times, in units of ln(1 / level)."""
@@ -69,13 +71,10 @@ class Forecast:
 
     def __post_init__(self) -> None:
         for name, rule in RULE_OF.items():
-            if getattr(self, name) not in RULES[rule]:
-                raise ValueError(f"{name} must be {RULES[rule]}, got {shown(getattr(self, name))}")
+            object.__setattr__(self, name, number(name, getattr(self, name), rule))
         for name in ("margin", "slack"):
             if getattr(self, name) > self.threshold:
-                raise ValueError(
-                    f"{name} must be at most threshold = {self.threshold:g}, got {shown(getattr(self, name))}"
-                )
+                raise RuleError(name, f"be at most threshold = {self.threshold:g}", getattr(self, name))
 
     @property
     def support(self) -> int:
@@ -156,14 +155,14 @@ class Forecast:
 
 
 RULE_OF = {
-    "n_arms": "n_arms",
-    "n_constraints": "forecast.n_constraints",
-    "margin": "instance.margin",
-    "delta": "delta",
-    "deviation": "deviation",
-    "gap": "forecast.gap",
-    "threshold": "forecast.threshold",
-    "slack": "slack",
-    "optimism": "optimism",
+    "n_arms": N_ARMS,
+    "n_constraints": Range(1, whole=True),
+    "margin": MARGIN,
+    "delta": DELTA,
+    "deviation": Range(0, 0.5),
+    "gap": Range(1e-6, 1),
+    "threshold": Range(0, 1, open_low=True),
+    "slack": SHARE,
+    "optimism": SHARE,
 }
-"""The rule for each parameter."""
+"""The rule for each parameter of a forecast."""

@@ -10,7 +10,8 @@ from surefoot.analysis.statistics import Interval, mean_interval
 from surefoot.environments.costs import Beta
 from surefoot.kernels.ledger import LOOSE
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats, Problem, SafeStrategy
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import Floats, RuleError
 from surefoot.theory.plan import Forecast
 
 BLOCK = 10_000
@@ -100,10 +101,8 @@ def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:
     size = forecast.n_arms * (forecast.n_constraints + 1)
     most = WORK // (seeds * size)
     if most < FEWEST:
-        raise ValueError(
-            f"n_arms (n_constraints + 1) must be at most {WORK // (seeds * FEWEST)} to be simulated {seeds} times in "
-            f"seconds, got {size}"
-        )
+        rule = f"be at most {WORK // (seeds * FEWEST)} to be simulated {seeds} times in seconds"
+        raise RuleError("n_arms (n_constraints + 1)", rule, size)
     rounds = int(min(max(3.0 * forecast.loose_after, 3.0 * forecast.break_even, 3000.0), most))
     runs = np.array([live(forecast, preset, seed, rounds) for seed in range(seeds)])
     there = runs <= 0.9 * rounds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from surefoot.policies.rates import learning_rate_cap, theory_rate
-from surefoot.problem import number
+from surefoot.rules import number
 from surefoot.theory.descent import cost_log, printed_descent, settled
-from surefoot.theory.instance import Bound, Instance
+from surefoot.theory.instance import AMOUNT, Bound, Instance
 
 
 def radius(instance: Instance, observations: float | None = None) -> Bound:
@@ -33,7 +33,7 @@ def radius(instance: Instance, observations: float | None = None) -> Bound:
     if observations is None:
         count = instance.horizon / instance.n_arms
     else:
-        count = float(number("observations", observations))
+        count = float(number("observations", observations, AMOUNT))
     width = min(1.0, math.sqrt(4 * cost_log(instance) / max(1.0, count))) if count else 1.0
     return Bound(
         "Lemma 1: cost radius",
@@ -82,7 +82,7 @@ def theorem_1(instance: Instance, *, sum_of_radii: float | None = None) -> Bound
             "truncation": float(n_arms),
         }
     else:
-        terms = {"radii": 2 * float(number("sum_of_radii", sum_of_radii)), "truncation": float(n_arms)}
+        terms = {"radii": 2 * float(number("sum_of_radii", sum_of_radii, AMOUNT)), "truncation": float(n_arms)}
     return Bound(
         "Theorem 1: COLB violation",
         "What COLB exceeds any one threshold by, summed over the rounds in which it does, is at most this.",

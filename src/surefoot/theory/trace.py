@@ -10,7 +10,8 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.environments.scenario import Scenario
 from surefoot.policies.guarded import Guarded
-from surefoot.problem import Floats, Problem, shown
+from surefoot.problem import Problem
+from surefoot.rules import Floats, RuleError
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.world import World, policy_seed
 
@@ -73,7 +74,7 @@ def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
     n_rounds, n_arms, n_constraints = problem.rounds, problem.n_arms, problem.n_constraints
     policy: Any = factory(problem, policy_seed(seed))
     if not isinstance(policy, Guarded) or policy.preset.follows:
-        raise ValueError(f"factory must make a COLB or SOLB of preset 'paper', got {shown(policy)}")
+        raise RuleError("factory", "make a COLB or SOLB of preset 'paper'", policy)
     arms, losses, weights = np.empty(n_rounds, np.int64), np.empty((n_rounds, n_arms)), np.empty(n_rounds + 1)
     proposals, strategies, rates, caps = (np.empty((n_rounds + 1, n_arms)) for _ in range(4))
     lower, upper = (np.empty((n_rounds + 1, n_constraints, n_arms)) for _ in range(2))

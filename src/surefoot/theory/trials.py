@@ -17,7 +17,7 @@ from surefoot.environments.scenario import Scenario
 from surefoot.policies.colb import COLB
 from surefoot.policies.rates import halving_log, log_vertices, peeled_log
 from surefoot.policies.solb import SOLB
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.simulate import simulate
 from surefoot.theory import mutations, paths
