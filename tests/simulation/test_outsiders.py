@@ -150,7 +150,9 @@ def test_a_model_that_has_changed_is_run_again(monkeypatch: pytest.MonkeyPatch) 
 
     before = run()
     monkeypatch.setattr(Level, "level", 0.9)
-    assert run(before).final().column("loss")[0].as_py() == pytest.approx(180)
+    with pytest.warns(UserWarning, match="^the earlier run of level-v1 is not reused, because its scenario changed$"):
+        after = run(before)
+    assert after.final().column("loss")[0].as_py() == pytest.approx(180)
     assert before.final().column("loss")[0].as_py() == pytest.approx(20)
 
 

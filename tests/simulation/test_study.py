@@ -419,5 +419,8 @@ def test_only_what_was_changed_is_run_again(halting: type[Halting], folder: Path
     before = Study.parse(TWO.format(seeds=2), folder, "study.toml").run(workers=1)
     halting.played.clear()
     changed = TWO.format(seeds=2).replace('id = "three-arms-v1"', 'id = "three-arms-v1", delta = 0.1')
-    Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
+    with pytest.warns(
+        UserWarning, match="^the earlier run of three-arms-v1 is not reused, because its scenario changed$"
+    ):
+        Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
     assert set(halting.played) == {SECOND}
