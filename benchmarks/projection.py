@@ -9,11 +9,11 @@ import clarabel
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import minimize
 
 import surefoot as sf
 from benchmarks.timing import best_of
+from surefoot.kernels.compile import njit
 from surefoot.kernels.dual import BASE, workspace
 from surefoot.kernels.projection import project
 from surefoot.problem import Floats
@@ -74,8 +74,9 @@ def parametrised(n_arms: int, n_constraints: int) -> tuple[cp.Problem, list[cp.P
     x = cp.Variable(n_arms)
     slope, weight = cp.Parameter(n_arms), cp.Parameter(n_arms, pos=True)
     lower, limits = cp.Parameter((n_constraints, n_arms)), cp.Parameter(n_constraints)
-    objective = cp.Minimize(slope @ x - weight @ cp.log(x))
-    return cp.Problem(objective, [cp.sum(x) == 1, x >= FLOOR, lower @ x <= limits]), [slope, weight, lower, limits]
+    objective = cp.Minimize(slope @ x - weight @ cp.log(x))  # type: ignore[attr-defined]
+    total = cp.sum(x)  # type: ignore[attr-defined]
+    return cp.Problem(objective, [total == 1, x >= FLOOR, lower @ x <= limits]), [slope, weight, lower, limits]
 
 
 def sequential(center: Floats, rates: Floats, loss: Floats, lower: Floats, limits: Floats) -> object:
@@ -107,7 +108,7 @@ def compare(n_arms: int, n_constraints: int, active: int, seeds: range) -> dict[
         def resolve(values=(loss + 1 / (rates * center), 1 / rates, lower, limits)) -> None:  # type: ignore[no-untyped-def]
             for parameter, value in zip(parameters, values, strict=True):
                 parameter.value = value
-            program.solve(solver=cp.CLARABEL)
+            program.solve(solver=cp.CLARABEL)  # type: ignore[no-untyped-call]
 
         found = best_of({
             "kernel": lambda: repeat(1000, rates, lower, limits, FLOOR, strategy, multipliers, work),

@@ -9,6 +9,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.analysis.clean import truncated
+from surefoot.policies.mirror import MirrorDescent
 from surefoot.simulation.world import World, policy_seed
 from tests.policies.constants import shrink_radius
 from tests.simulation.players import always
@@ -25,7 +26,7 @@ SCENARIO = sf.Scenario(
 
 def shrunk(cls: Any, factor: float) -> Any:
     def make(problem: sf.Problem, seed: int) -> sf.Policy:
-        policy = cls(problem, seed, preset="paper", learning_rate=0.1)
+        policy: MirrorDescent = cls(problem, seed, preset="paper", learning_rate=0.1)
         shrink_radius(policy, factor)
         return policy
 

@@ -49,7 +49,7 @@ def rows(table: pa.Table, **wanted: Any) -> pa.Table:
 
 def equal(one: pa.Table, two: pa.Table) -> bool:
     """Whether two tables are the same, bit for bit, and hold something."""
-    return one.num_rows > 0 and one.combine_chunks().equals(two.combine_chunks())
+    return one.num_rows > 0 and bool(one.combine_chunks().equals(two.combine_chunks()))
 
 
 def run(name: str = "plain", policies: Any = POLICIES, **options: Any) -> sf.Run:
@@ -130,7 +130,7 @@ def misleading(horizon: int = 2_000) -> sf.Scenario:
 @pytest.mark.parametrize("name", [*SCENARIOS, "misleading"])
 def test_blocks_equal_asking_and_telling_bit_for_bit(name: str, policy: str) -> None:
     scenario = SCENARIOS.get(name) or misleading()
-    horizon = scenario.problem.horizon
+    horizon = scenario.problem.rounds
     checkpoints = [1, 50, 333, horizon]
     disguised = {policy: lambda problem, seed: Disguised(POLICIES[policy](problem, seed))}
     by_block = sf.simulate(scenario, {policy: POLICIES[policy]}, 3, checkpoints, 1).table
@@ -492,7 +492,7 @@ class SpoiltAdversary(sf.losses.RaiseMostPlayed):
 @pytest.mark.parametrize("what", ["losses", "costs", "adversary"])
 def test_worlds_that_leave_the_range_are_refused(what: str, value: float) -> None:
     losses: Any = Spoilt([0.3, 0.6]) if what == "losses" else sf.losses.Bernoulli([0.3, 0.6])
-    costs = SpoiltCosts([[0.3, 0.2]]) if what == "costs" else sf.costs.Bernoulli([[0.3, 0.2]])
+    costs: Any = SpoiltCosts([[0.3, 0.2]]) if what == "costs" else sf.costs.Bernoulli([[0.3, 0.2]])
     if what == "adversary":
         losses = SpoiltAdversary([0.3, 0.6])
     for model in (losses, costs):

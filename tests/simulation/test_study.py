@@ -7,6 +7,7 @@ import pytest
 import surefoot as sf
 from surefoot.policies import REGISTRY
 from surefoot.problem import Floats
+from surefoot.simulation.episode import Factory
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the margin")
@@ -100,7 +101,10 @@ def test_a_small_study_runs(folder: Path) -> None:
 
 def test_a_study_is_what_its_simulations_are(folder: Path) -> None:
     run = Study.parse(SMALL, folder, "small.toml").run(workers=1)
-    policies = {"solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3), "soft": sf.COLB}
+    policies: dict[str, Factory] = {
+        "solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3),
+        "soft": sf.COLB,
+    }
     dose = sf.simulate(sf.scenarios.make("dose-finding-v1", horizon=300), policies, 2, [100, 300], 1)
     assert run.table.slice(0, 8).combine_chunks().equals(dose.table.combine_chunks())
 
