@@ -74,9 +74,8 @@ def parametrised(n_arms: int, n_constraints: int) -> tuple[cp.Problem, list[cp.P
     x = cp.Variable(n_arms)
     slope, weight = cp.Parameter(n_arms), cp.Parameter(n_arms, pos=True)
     lower, limits = cp.Parameter((n_constraints, n_arms)), cp.Parameter(n_constraints)
-    objective = cp.Minimize(slope @ x - weight @ cp.log(x))  # type: ignore[attr-defined]
-    total = cp.sum(x)  # type: ignore[attr-defined]
-    return cp.Problem(objective, [total == 1, x >= FLOOR, lower @ x <= limits]), [slope, weight, lower, limits]
+    objective = cp.Minimize(slope @ x - weight @ cp.log(x))
+    return cp.Problem(objective, [cp.sum(x) == 1, x >= FLOOR, lower @ x <= limits]), [slope, weight, lower, limits]
 
 
 def sequential(center: Floats, rates: Floats, loss: Floats, lower: Floats, limits: Floats) -> object:
@@ -108,7 +107,7 @@ def compare(n_arms: int, n_constraints: int, active: int, seeds: range) -> dict[
         def resolve(values=(loss + 1 / (rates * center), 1 / rates, lower, limits)) -> None:  # type: ignore[no-untyped-def]
             for parameter, value in zip(parameters, values, strict=True):
                 parameter.value = value
-            program.solve(solver=cp.CLARABEL)  # type: ignore[no-untyped-call]
+            program.solve(solver=cp.CLARABEL)
 
         found = best_of({
             "kernel": lambda: repeat(1000, rates, lower, limits, FLOOR, strategy, multipliers, work),
