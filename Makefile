@@ -1,8 +1,10 @@
 # Everything sets itself up in a local .venv; only python3 (3.11 or newer) and make are needed.
 PYTHON ?= python3
 BIN := .venv/bin
+OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/surefoot/simulation \
+    tests/test_package.py tests/test_problem.py tests/analysis tests/reporting
 
-.PHONY: demo test bench clean
+.PHONY: demo test test-oldest fuzz bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -14,23 +16,38 @@ test: .venv/ready-dev
 	$(BIN)/pytest
 	$(BIN)/surefoot verify --quick
 
+# the lowest versions of the dependencies that pyproject.toml allows; kernels are compiled again for that Numba
+test-oldest: .venv-oldest/ready
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/cache .venv-oldest/bin/pytest $(OLDEST)
+
+# new random examples on every run, and ten times as many as `make test` has
+fuzz: .venv/ready-dev
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests
+
 bench: .venv/ready-dev .venv/ready-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("surefoot needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]"
 	touch $@
 
 .venv/ready-dev: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,test,lint]"
 	touch $@
 
 .venv/ready-bench: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,bench]"
+	touch $@
+
+.venv-oldest/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest --only-binary :all: --no-binary surefoot \
+	    --resolution lowest-direct --editable ".[all,test]"
 	touch $@

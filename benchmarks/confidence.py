@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.confidence import FAMILY, Confidence
+from surefoot.kernels.compile import njit
 from surefoot.kernels.costs import Costs, observe
 from surefoot.rules import Floats
 
@@ -41,7 +43,7 @@ def follow(known, costs, row, marks, widths):  # type: ignore[no-untyped-def]
 def first_arm(bound: Confidence) -> Costs:
     """Estimates of one arm with one constraint, at the level it has in the problem."""
     known = bound.new_costs(PROBLEM)
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.ascontiguousarray(getattr(known, name)[:1, :1]) for name in ("means", "lower", "upper", "memory")
     }
     return known._replace(counts=known.counts[:1], **arrays)
@@ -54,8 +56,8 @@ def widths_and_times() -> None:
     for law, draw in LAWS.items():
         rng = np.random.default_rng(0)
         streams = [draw(rng, MARKS[-1]) for _ in range(STREAMS)]
-        calls = {
-            name: lambda bound=bound: follow(first_arm(bound), streams[0], row, marks, np.zeros(3))
+        calls: dict[str, Callable[[], object]] = {
+            name: partial(lambda bound: follow(first_arm(bound), streams[0], row, marks, np.zeros(3)), bound)
             for name, bound in BOUNDS.items()
         }
         times = best_of(calls, repeats=5, seconds=0.02)

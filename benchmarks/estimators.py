@@ -30,7 +30,7 @@ MARGINS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 HORIZONS = (20_000, 200_000)
 BETTER, WORSE = 0.1, 0.3
 ESTIMATORS = ("paper", "weighted")
-RADII = {"paper radius": sf.SOLB, "a tenth of it": mutant(sf.SOLB, NarrowRadius)}
+RADII = {"paper radius": sf.SOLB, "a tenth of it": mutant(sf.SOLB, NarrowRadius)}  # type: ignore[type-abstract]
 COLUMNS = tuple(f"{radius}: {what}" for radius in RADII for what in (*ESTIMATORS, "difference"))
 
 

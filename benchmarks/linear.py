@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.optimize import linprog
 
 from benchmarks.timing import best_of
+from surefoot.kernels.compile import njit
 from surefoot.kernels.linear import minimise, program
 
 

@@ -9,11 +9,11 @@ import clarabel
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import minimize
 
 import surefoot as sf
 from benchmarks.timing import best_of
+from surefoot.kernels.compile import njit
 from surefoot.kernels.dual import BASE, workspace
 from surefoot.kernels.projection import project
 from surefoot.rules import Floats

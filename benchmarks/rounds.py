@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from numba import njit
 from river.bandit import Exp3
 
 import surefoot as sf
 from benchmarks.timing import best_of
+from surefoot.kernels.compile import njit
 from surefoot.kernels.learner import draw
 from surefoot.policies.solb import State, update
 from surefoot.rules import Floats
@@ -46,7 +46,8 @@ def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[
 
 def solb_state(n_arms: int, rate: float | str, horizon: int = 100_000) -> State:
     problem = sf.Problem(n_arms, [0.5], horizon, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
-    return sf.SOLB(problem, 1, preset="paper", learning_rate=rate)._state
+    state: State = sf.SOLB(problem, 1, preset="paper", learning_rate=rate)._state
+    return state
 
 
 def worlds(n_arms: int) -> tuple[Floats, Floats]:

@@ -71,7 +71,7 @@ def against_ask_and_tell() -> None:
 
 def against_river() -> None:
     world, arms, rng = scenario(), list(range(5)), np.random.default_rng(0)
-    peer, means = Exp3(gamma=0.1, seed=1), world.losses.means
+    peer, means = Exp3(gamma=0.1, seed=1), world.losses.means  # type: ignore[union-attr]
 
     def river_round() -> None:
         arm = peer.pull(arms)

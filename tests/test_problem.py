@@ -90,7 +90,7 @@ def test_edges_are_included() -> None:
     edge = sf.Problem(n_arms=3, thresholds=[0, 1], horizon=3, delta=1e-12)
     assert edge.n_constraints == 2
     assert sf.Problem(n_arms=2, thresholds=[], horizon=10).n_constraints == 0
-    assert sf.Problem(2, np.array([0.5], np.float32), np.int64(10), np.float64(0.1)).thresholds.dtype == np.float64
+    assert sf.Problem(2, np.array([0.5], np.float32), np.int64(10), np.float64(0.1)).thresholds.dtype == np.float64  # type: ignore[arg-type]
 
 
 def test_margin_and_derived_numbers() -> None:

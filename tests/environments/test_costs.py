@@ -79,7 +79,8 @@ ROUNDS = 40_000
 
 
 def beta_variances(means: Floats, concentration: Any) -> Floats:
-    return flips(means) / (np.asarray(concentration, float).reshape(-1, 1) + 1)
+    variances: Floats = flips(means) / (np.asarray(concentration, float).reshape(-1, 1) + 1)
+    return variances
 
 
 VARIANCES: dict[str, Floats] = {
@@ -162,9 +163,9 @@ def test_constraints_go_together_as_told(correlation: float) -> None:
     both = 0.25 + math.asin(correlation) / (2 * math.pi)
     samples = filled(sf.costs.Bernoulli(np.full((2, 3), 0.5), correlation), ROUNDS, 4)
     together = samples[:, 0] * samples[:, 1]
-    assert p_value(together, np.full(3, both), np.full(3, flips(both))) > ALARM
+    assert p_value(together, np.full(3, both), flips(np.full(3, both))) > ALARM
     other = 0.25 + math.asin(abs(correlation - 0.1)) / (2 * math.pi)  # the control
-    assert p_value(together, np.full(3, other), np.full(3, flips(other))) < ALARM
+    assert p_value(together, np.full(3, other), flips(np.full(3, other))) < ALARM
 
 
 @pytest.mark.parametrize("model", [sf.costs.Bernoulli, lambda means, r: sf.costs.Beta(means, 5, r)])

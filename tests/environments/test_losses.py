@@ -117,7 +117,7 @@ def test_switching_changes_after_just_so_many_rounds(at: int) -> None:
 
 def test_switching_goes_through_all_its_phases() -> None:
     phases = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    losses = filled(sf.losses.Switching(phases, np.array([5, 6, 20])), 30, 3)
+    losses = filled(sf.losses.Switching(phases, [5, 6, 20]), 30, 3)
     assert (losses == np.repeat(phases, [5, 1, 14, 10], axis=0)).all()
 
 
@@ -301,10 +301,6 @@ def test_what_is_no_increasing_list_of_rounds_is_refused(at: Any) -> None:
 @pytest.mark.parametrize("at", [5, 5.0, np.int64(5), np.float64(5), [5], (5,), [5.0], np.array([5])])
 def test_rounds_may_come_in_any_form(at: Any) -> None:
     assert sf.losses.Switching([[0.1, 0.2]] * 2, at).at == (5,)
-
-
-def test_a_round_may_come_in_an_array_of_no_dimension() -> None:
-    assert sf.losses.Switching([[0.1, 0.2]] * 2, np.array(5)).at == (5,)
 
 
 @pytest.mark.parametrize("strength", [-0.1, 1.1, math.nan, True, "0.5", None, [0.5]])

@@ -22,7 +22,7 @@ REFUSED = r"must .*, got"
 
 def world(scenario: sf.Scenario, seed: int = 1) -> tuple[Floats, Floats]:
     """All losses and costs of a seed."""
-    blocks = [(losses.copy(), costs.copy()) for losses, costs in World(scenario, seed).blocks(scenario.problem.horizon)]
+    blocks = [(losses.copy(), costs.copy()) for losses, costs in World(scenario, seed).blocks(scenario.problem.rounds)]
     return tuple(map(np.concatenate, zip(*blocks)))  # type: ignore[return-value]
 
 
@@ -193,7 +193,7 @@ def draws(scenario: sf.Scenario) -> tuple[Floats, Floats]:
     n_arms, rng = scenario.problem.n_arms, np.random.default_rng(3)
     losses, costs = np.empty((ROUNDS, n_arms)), np.empty((ROUNDS, 1, n_arms))
     scenario.costs.fill(costs, 0, rng)
-    scenario.losses.fill(losses, 0, scenario.problem.horizon, rng, costs)  # type: ignore[union-attr]
+    scenario.losses.fill(losses, 0, scenario.problem.rounds, rng, costs)  # type: ignore[union-attr]
     return losses, costs[:, 0]
 
 
@@ -226,11 +226,11 @@ def test_the_sequences_of_the_table_are_independent() -> None:
     # false-alarm rate ALARM; the control is W with itself
     losses, costs = draws(lower_bound(FEW, 2, OMEGA, GAP, MARGIN))
     parts = {"W": 2 * losses[:, 0], "Y": 2 * losses[:, 1], "B": costs[:, 0], "C": costs[:, 2]}
-    pairs = [one + two for one in parts for two in parts if one < two]
+    pairs = [(one, two) for one in parts for two in parts if one < two]
     products = np.column_stack([parts[one] * parts[two] for one, two in pairs])
     means = np.array([MEANS[one] * MEANS[two] for one, two in pairs])
     assert p_value(products, means, flips(means)) > ALARM
-    assert p_value((parts["W"] ** 2)[:, None], np.full(1, OMEGA**2), np.full(1, flips(OMEGA**2))) < ALARM
+    assert p_value((parts["W"] ** 2)[:, None], np.full(1, OMEGA**2), flips(np.full(1, OMEGA**2))) < ALARM
 
 
 @pytest.mark.parametrize("instance", [1, 2, 3, 4])
@@ -275,6 +275,7 @@ def test_wrong_parameters_of_the_lower_bound_are_refused(name: str, value: Any) 
 # Scenarios of a user's own
 
 PROBLEM = sf.Problem(2, [0.5], 100)
+ANYHOW: Any = sf.Scenario  # also with what its types forbid
 LOSS, COST = sf.losses.Bernoulli([0.1, 0.2]), sf.costs.Bernoulli([[0.1, 0.2]])
 
 
@@ -284,16 +285,16 @@ LOSS, COST = sf.losses.Bernoulli([0.1, 0.2]), sf.costs.Bernoulli([[0.1, 0.2]])
         (lambda: sf.Scenario("", PROBLEM, LOSS, COST), "^id must be a name, got ''"),
         (lambda: sf.Scenario(" ", PROBLEM, LOSS, COST), "^id must be a name, got"),
         (lambda: sf.Scenario("a\nb", PROBLEM, LOSS, COST), "^id must be a name, got"),
-        (lambda: sf.Scenario(3, PROBLEM, LOSS, COST), "^id must be a name, got 3"),
-        (lambda: sf.Scenario(None, PROBLEM, LOSS, COST), "^id must be a name, got None"),
-        (lambda: sf.Scenario("a", None, LOSS, COST), "^problem must be a Problem, got None"),
-        (lambda: sf.Scenario("a", None, LOSS), "^problem must be a Problem, got None"),
-        (lambda: sf.Scenario("a", PROBLEM.to_dict(), LOSS, COST), "^problem must be a Problem, got"),
-        (lambda: sf.Scenario("a", PROBLEM, COST, COST), "^losses must be a model of losses, got"),
-        (lambda: sf.Scenario("a", PROBLEM, [0.1, 0.2], COST), "^losses must be a model of losses, got"),
-        (lambda: sf.Scenario("a", PROBLEM, sf.losses.Bernoulli, COST), "^losses must be a model of losses, got"),
-        (lambda: sf.Scenario("a", PROBLEM, LOSS, LOSS), "^costs must be a model of costs, got"),
-        (lambda: sf.Scenario("a", PROBLEM, LOSS, [[0.1, 0.2]]), "^costs must be a model of costs, got"),
+        (lambda: ANYHOW(3, PROBLEM, LOSS, COST), "^id must be a name, got 3"),
+        (lambda: ANYHOW(None, PROBLEM, LOSS, COST), "^id must be a name, got None"),
+        (lambda: ANYHOW("a", None, LOSS, COST), "^problem must be a Problem, got None"),
+        (lambda: ANYHOW("a", None, LOSS), "^problem must be a Problem, got None"),
+        (lambda: ANYHOW("a", PROBLEM.to_dict(), LOSS, COST), "^problem must be a Problem, got"),
+        (lambda: ANYHOW("a", PROBLEM, COST, COST), "^losses must be a model of losses, got"),
+        (lambda: ANYHOW("a", PROBLEM, [0.1, 0.2], COST), "^losses must be a model of losses, got"),
+        (lambda: ANYHOW("a", PROBLEM, sf.losses.Bernoulli, COST), "^losses must be a model of losses, got"),
+        (lambda: ANYHOW("a", PROBLEM, LOSS, LOSS), "^costs must be a model of costs, got"),
+        (lambda: ANYHOW("a", PROBLEM, LOSS, [[0.1, 0.2]]), "^costs must be a model of costs, got"),
         (lambda: sf.Scenario("a", PROBLEM, sf.losses.Bernoulli([0.1] * 3), COST), "^losses must .* 2 arms, got 3"),
         (lambda: sf.Scenario("a", PROBLEM, sf.losses.Bernoulli([]), COST), "^losses must .* 2 arms, got 0"),
         (
@@ -318,8 +319,8 @@ LOSS, COST = sf.losses.Bernoulli([0.1, 0.2]), sf.costs.Bernoulli([[0.1, 0.2]])
             lambda: sf.Scenario("a", PROBLEM, sf.losses.OfSuccess([0.1, 0.2], 1), COST),
             "^constraint must be below 1, got 1",
         ),
-        (lambda: sf.Scenario("a", PROBLEM, LOSS, COST, arms=["x"]), "^arms must be 2 names, got 1"),
-        (lambda: sf.Scenario("a", PROBLEM, LOSS, COST, guardrails=["x", "y"]), "^guardrails must be 1 names, got 2"),
+        (lambda: ANYHOW("a", PROBLEM, LOSS, COST, arms=["x"]), "^arms must be 2 names, got 1"),
+        (lambda: ANYHOW("a", PROBLEM, LOSS, COST, guardrails=["x", "y"]), "^guardrails must be 1 names, got 2"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(make: Callable[[], object], message: str) -> None:
@@ -352,7 +353,7 @@ def test_arms_and_guardrails_have_names_of_their_own_or_numbers() -> None:
     scenario = sf.Scenario("a", PROBLEM, LOSS, COST)
     assert scenario.arms == ("arm 0", "arm 1")
     assert scenario.guardrails == ("cost",)
-    assert sf.Scenario("a", PROBLEM, LOSS, COST, arms=["x", "y"]).arms == ("x", "y")
+    assert ANYHOW("a", PROBLEM, LOSS, COST, arms=["x", "y"]).arms == ("x", "y")
     two = sf.Scenario("a", sf.Problem(2, [0.5, 0.5], 100), LOSS, sf.costs.Fixed(np.zeros((2, 2))))
     assert two.guardrails == ("cost 0", "cost 1")
 
@@ -433,7 +434,7 @@ def test_tables_of_means(write: Callable[[Path], Path], tmp_path: Path) -> None:
 def test_a_table_leans_on_the_arm_it_is_told(tmp_path: Path) -> None:
     path = write_text(ARMS, "arms.csv")(tmp_path)
     assert sf.Table(path, 0.5, 1000, safe=1).problem.safe == sf.SafeStrategy([0, 1, 0], [0.25])
-    assert sf.Table(path, 0.5, 1000, safe=np.int64(1)).problem.safe == sf.SafeStrategy([0, 1, 0], [0.25])
+    assert sf.Table(path, 0.5, 1000, safe=np.int64(1)).problem.safe == sf.SafeStrategy([0, 1, 0], [0.25])  # type: ignore[arg-type]
     mixed = sf.SafeStrategy([0.5, 0.5, 0], [0.2])
     assert sf.Table(path, 0.5, 1000, safe=mixed).problem.safe == mixed
 

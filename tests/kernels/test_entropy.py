@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.types import EMPTY
 from surefoot.kernels.entropy import entropy, project_entropy
+from surefoot.kernels.types import EMPTY
 
 
 @settings(max_examples=1500)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from surefoot.kernels.leader import LEAST_SHARE, Leader, blend, compare, new_leader, weigh
 
 import surefoot as sf
-from surefoot.kernels.leader import LEAST_SHARE, Leader, blend, compare, new_leader, weigh
 
 
 def two_plans() -> Leader:

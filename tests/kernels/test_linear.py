@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.types import EMPTY, SOLVED
 from surefoot.kernels.linear import minimise, program
+from surefoot.kernels.types import EMPTY, SOLVED
 from surefoot.rules import Floats
 
 KINDS = ("plain", "duplicate", "quarters", "zeros and ones", "signed", "tied", "nearly parallel", "tight")

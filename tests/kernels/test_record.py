@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from surefoot.kernels.types import Floats
 from surefoot.kernels.record import ROWS, SEEN, SQUARES, TOTAL, enter, optimistic
+from surefoot.kernels.types import Floats
 
 HORIZON = 4000
 STREAMS = 400

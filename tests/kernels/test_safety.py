@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surefoot.kernels.types import EMPTY, SOLVED, Floats
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least
+from surefoot.kernels.types import EMPTY, SOLVED, Floats
 
 UNSOLVED = json.loads((Path(__file__).parent / "unsolved.json").read_text())
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surefoot.kernels.dual import BASE, Workspace, workspace
-from surefoot.kernels.types import EMPTY
 from surefoot.kernels.projection import project
+from surefoot.kernels.types import EMPTY
 from surefoot.kernels.warm import resume
 from surefoot.policies.projection import Projection
 from surefoot.rules import Floats

@@ -1,7 +1,8 @@
 """Policies with smaller constants: safe sets that are tight, and rates that are spent, within a short test."""
 
-from surefoot.policies.base import leaves
 from surefoot.policies.mirror import MirrorDescent
+
+from surefoot.policies.base import leaves
 
 
 def shrink_radius(policy: MirrorDescent, factor: float) -> float:

@@ -13,8 +13,8 @@ import pytest
 
 import surefoot as sf
 from surefoot.kernels.compile import OPTIONS, njit
-from surefoot.kernels.types import SOLVED
 from surefoot.kernels.episode import lives_by
+from surefoot.kernels.types import SOLVED
 from surefoot.rules import Floats
 from tests.contracts.suite import PolicyContract
 

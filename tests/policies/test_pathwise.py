@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
 from surefoot.kernels.safety import weight_needed
-from surefoot.policies.mirror import MirrorDescent
 from surefoot.rules import Floats
 from tests.policies.constants import shrink_radius
 

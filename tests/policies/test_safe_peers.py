@@ -12,8 +12,8 @@ import pytest
 from scipy.optimize import linprog
 
 import surefoot as sf
-from surefoot.kernels.types import SOLVED
 from surefoot.kernels.linear import minimise
+from surefoot.kernels.types import SOLVED
 from surefoot.rules import Floats
 from surefoot.simulation.world import World
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
-from surefoot.policies.mirror import MirrorDescent
 from tests.policies.constants import shrink_allowance, shrink_radius
 from tests.reference.algorithms import Colb, Solb
 

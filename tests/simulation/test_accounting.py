@@ -36,11 +36,11 @@ def play(scenario: sf.Scenario, make: Factory, seed: int) -> list[tuple[list[Rou
     policy, counts = make(problem, policy_seed(seed)), np.zeros(problem.n_arms)
     history: list[Round] = []
     stops = []
-    for losses, costs in world.blocks(problem.horizon):
+    for losses, costs in world.blocks(problem.rounds):
         for now, price in zip(losses, costs, strict=True):
             if isinstance(scenario.losses, Adversary):
                 scenario.losses.respond(
-                    now, Seen(len(history), problem.horizon, policy.strategy, counts), world.loss_generator
+                    now, Seen(len(history), problem.rounds, policy.strategy, counts), world.loss_generator
                 )
             history.append(
                 Round(now.tolist(), policy.strategy.tolist(), policy.proposal.tolist(), float(policy.safe_weight))
@@ -118,7 +118,7 @@ def scenario(kind: str) -> sf.Scenario:
     three = sf.costs.Beta([[0.9, 0.3, 0.5, 0.1], [0.1, 0.8, 0.4, 0.2], [0.3, 0.4, 0.9, 0.1]], [0, 5, 30], 0.5)
     safe_arm = sf.SafeStrategy([0, 0, 1], [0.15])
     mixed = sf.SafeStrategy([0, 0.25, 0.25, 0.5], [0.3, 0.45, 0.45])
-    worlds = {
+    worlds: dict[str, tuple[list[float], int, sf.SafeStrategy | None, Any, Any]] = {
         "m=0": ([], 4, None, sf.losses.Bernoulli([0.8, 0.4, 0.2, 0.6]), None),
         "m=0, safe": ([], 4, sf.SafeStrategy([0, 0, 0, 1], []), sf.losses.Fixed(NOISE[:, :4]), None),
         "m=1": ([0.55], 3, None, sf.losses.Fixed(NOISE[:, :3] * [0.2, 1, 1]), one),
@@ -357,7 +357,7 @@ def test_rounds_below_the_threshold_do_not_pay_for_rounds_above() -> None:
 
         @property
         def strategy(self) -> Floats:
-            return np.eye(2)[self.round % 2]
+            return np.array([1.0, 0.0]) if self.round % 2 == 0 else np.array([0.0, 1.0])
 
         def ask(self) -> sf.Decision:
             return sf.Decision(self.round % 2, 1.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
 from surefoot.analysis.clean import truncated
@@ -25,7 +26,7 @@ SCENARIO = sf.Scenario(
 
 def shrunk(cls: Any, factor: float) -> Any:
     def make(problem: sf.Problem, seed: int) -> sf.Policy:
-        policy = cls(problem, seed, preset="paper", learning_rate=0.1)
+        policy: MirrorDescent = cls(problem, seed, preset="paper", learning_rate=0.1)
         shrink_radius(policy, factor)
         return policy
 

@@ -53,7 +53,7 @@ class ForgetfulAdversary(sf.losses.Adversary):
 
 
 class ForgetfulCosts(sf.costs.Costs):
-    means = np.full((1, 3), 0.5)
+    means: Any = np.full((1, 3), 0.5)
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         out[::2] = 0.5
@@ -150,13 +150,15 @@ def test_a_model_that_has_changed_is_run_again(monkeypatch: pytest.MonkeyPatch) 
 
     before = run()
     monkeypatch.setattr(Level, "level", 0.9)
-    assert run(before).final().column("loss")[0].as_py() == pytest.approx(180)
+    with pytest.warns(UserWarning, match="^the earlier run of level-v1 is not reused, because its scenario changed$"):
+        after = run(before)
+    assert after.final().column("loss")[0].as_py() == pytest.approx(180)
     assert before.final().column("loss")[0].as_py() == pytest.approx(20)
 
 
 def test_costs_without_proper_means_are_refused() -> None:
     class Listed(ForgetfulCosts):
-        means: ClassVar[Any] = [[0.1, 0.2, 0.3]]
+        means = [[0.1, 0.2, 0.3]]  # noqa: RUF012
 
     class Wild(ForgetfulCosts):
         means = np.full((1, 3), 1.5)

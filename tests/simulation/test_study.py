@@ -8,6 +8,7 @@ import pytest
 import surefoot as sf
 from surefoot.policies import REGISTRY
 from surefoot.rules import Floats
+from surefoot.simulation.episode import Factory
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the margin")
@@ -101,7 +102,10 @@ def test_a_small_study_runs(folder: Path) -> None:
 
 def test_a_study_is_what_its_simulations_are(folder: Path) -> None:
     run = Study.parse(SMALL, folder, "small.toml").run(workers=1)
-    policies = {"solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3), "soft": sf.COLB}
+    policies: dict[str, Factory] = {
+        "solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3),
+        "soft": sf.COLB,
+    }
     dose = sf.simulate(sf.scenarios.make("dose-finding-v1", horizon=300), policies, 2, [100, 300], 1)
     assert run.table.slice(0, 8).combine_chunks().equals(dose.table.combine_chunks())
 
@@ -452,5 +456,8 @@ def test_only_what_was_changed_is_run_again(halting: type[Halting], folder: Path
     before = Study.parse(TWO.format(seeds=2), folder, "study.toml").run(workers=1)
     halting.played.clear()
     changed = TWO.format(seeds=2).replace('id = "three-arms-v1"', 'id = "three-arms-v1", delta = 0.1')
-    Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
+    with pytest.warns(
+        UserWarning, match="^the earlier run of three-arms-v1 is not reused, because its scenario changed$"
+    ):
+        Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
     assert set(halting.played) == {SECOND}

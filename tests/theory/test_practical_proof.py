@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, weigh
 
 import surefoot as sf
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.confidence import Betting
 from surefoot.kernels.costs import observe
-from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, weigh
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
 from surefoot.policies.practical import TINY

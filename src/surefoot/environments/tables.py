@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefoot.extras import needed_by
 from surefoot.rules import SHARE, Floats, RuleError, frozen, numbers
 
 KINDS = (".npy", ".csv", ".parquet")
@@ -16,8 +17,9 @@ KINDS = (".npy", ".csv", ".parquet")
 
 def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
     """The columns of a CSV or Parquet file, by name; those of numbers as floats."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    with needed_by("a table in a file"):
+        import pyarrow as pa
+        from pyarrow import csv, parquet
 
     path = existing(path, KINDS[1:])
     try:

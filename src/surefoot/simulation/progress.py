@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
+from surefoot.extras import needed_by
+
 
 class Bar:
     """Shows how much is done, how fast, and how long it will take; or nothing, when nobody looks."""
@@ -17,8 +19,9 @@ class Bar:
 
     def __enter__(self) -> Self:
         if self._shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+            with needed_by("a progress bar"):
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
             columns = (
                 TextColumn("{task.description}"),

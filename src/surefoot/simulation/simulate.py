@@ -14,12 +14,9 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
-import scipy
 
-import surefoot
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
@@ -28,6 +25,7 @@ from surefoot.rules import Range, RuleError, number, shown
 from surefoot.simulation.episode import Episode, Factory, Stopped, live_through
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
+from surefoot.simulation.provenance import difference, made_by
 from surefoot.simulation.run import SCHEMA, Run
 
 SEEDS = Range(1, 1e6, whole=True)
@@ -89,8 +87,8 @@ def simulate(
     progress
         Whether to show a progress bar on stderr; if not said, when that is a terminal.
     resume
-        An earlier run. Episodes that it holds, of the same scenario, policy, checkpoints and version, are not run
-        again.
+        An earlier run. Its episodes are reused where scenario, policy and checkpoints are the same, and the source
+        code of surefoot, the libraries and the processor too; a warning says which are not, and why.
 
     Returns
     -------
@@ -215,18 +213,25 @@ class Simulation:
         """Take over the episodes of an earlier run that are part of this one."""
         if not isinstance(resume, Run):
             raise RuleError("resume", "be a Run", resume)
-        now = self._configuration()
+        now, id = self._configuration(), self.plan.scenario.id
+        episodes = resume.episodes(id)
         for before in resume.provenance["simulations"]:
-            if any(before[part] != now[part] for part in ("scenario", "checkpoints", "versions")):
+            if before["scenario"]["id"] != id or not episodes:
                 continue
-            same = [
-                name for name, described in self.plan.described.items() if before["policies"].get(name) == described
-            ]
-            for key, rows in resume.episodes(self.plan.scenario.id).items():
+            if why := difference(before, now):
+                _say(f"the earlier run is not reused, because {why}")
+                continue
+            if changed := [f"its {part}" for part in ("scenario", "checkpoints") if before[part] != now[part]]:
+                _say(f"the earlier run of {id} is not reused, because {' and '.join(changed)} changed")
+                continue
+            had = Counter(name for name, _ in episodes)
+            same = {name for name, described in now["policies"].items() if before["policies"].get(name) == described}
+            for name in sorted((had.keys() & now["policies"].keys()) - same):
+                _say(f"the earlier run of {name} in {id} is not reused, because the policy changed")
+            for key, rows in episodes.items():
                 if key[0] in same and key[1] in self.plan.seeds and rows.num_rows == len(self.plan.checkpoints):
                     self._done[key] = rows
             self._elapsed = before["elapsed_seconds"]
-            had = Counter(name for name, _ in resume.episodes(self.plan.scenario.id))
             kept = Counter(name for name, _ in self._done)
             self._seconds = {name: before["policy_seconds"].get(name, 0.0) * kept[name] / had[name] for name in kept}
 
@@ -277,7 +282,7 @@ class Simulation:
             "policies": self.plan.described,
             "seeds": self.plan.seeds,
             "checkpoints": self.plan.checkpoints,
-            "versions": versions(),
+            **made_by(),
         }
 
     def run(self) -> Run:
@@ -297,10 +302,9 @@ class Simulation:
         return Run(table, {"simulations": [provenance]})
 
 
-def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
-    named = {module.__name__: module.__version__ for module in (surefoot, numba, np, scipy)}
-    return {"python": platform.python_version(), **named}
+def _say(sentence: str) -> None:
+    """Warn the caller of `simulate` or `Study.parse`; Python shows the same sentence once, for all scenarios."""
+    warnings.warn(sentence, stacklevel=5)
 
 
 def is_mapping(value: object) -> bool:
