@@ -1,8 +1,8 @@
 """Small linear programs over the simplex: min loss^T x on {x >= 0, sum x = 1, A x <= b}, by the simplex method.
 
-There are m + 1 equations, so a basis is a few columns out of K arms and m slacks, and its equations are solved anew in
-each step: nothing drifts. The first phase lowers the largest excess over the limits; it ends at a feasible basis, or at
-the strategy that comes closest to being feasible.
+There are m + 1 equations, so a basis is a few columns out of K arms and m slacks, and its equations are solved from
+scratch in each step: no error builds up. The first phase lowers the largest excess over the limits; it ends at a
+feasible basis, or at the strategy that comes closest to being feasible.
 """
 
 import math

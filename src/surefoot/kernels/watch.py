@@ -1,4 +1,4 @@
-"""An eye on the confidence bounds of a policy, for those who know the true costs: whether the clean event holds.
+"""An observer who knows the true costs, and checks whether the confidence bounds of a policy hold (the clean event).
 
 Bounds change for the played arm alone, so a round looks at one column. While no lower bound is above the true cost, a
 truncated safe strategy u = (1 - K/T) x + 1/T costs at most alpha_i + K/T at the lower bounds, and so is in the
@@ -21,7 +21,7 @@ class Watch(NamedTuple):
 
     costs: Floats  # (m, K) true means
     limits: Floats  # (m,) alpha_i + K / T
-    comparators: Floats  # (n, K) truncated strategies, of which the benchmark will be one
+    comparators: Floats  # (n, K) truncated strategies; the benchmark will be one of them
     above: Integers  # (m, K) 1 where the lower bound is above the true cost now
     left: Integers  # (n,) 1 for a comparator that was ever outside the safe set
     rounds: Integers  # (1,) watched
