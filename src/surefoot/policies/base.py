@@ -373,8 +373,10 @@ class Policy(Generic[S]):
         return policy
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise RuleError("data", "be bytes", data)
         start = len(MAGIC) + 4
         whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
         if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():

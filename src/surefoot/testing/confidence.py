@@ -9,7 +9,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.confidence import Confidence, resolve
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 
 MEANS = np.array([0.05, 0.5, 0.9, 0.3])
 RUNS = 12

@@ -17,10 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefoot as sf
-from surefoot.problem import Floats
+from surefoot.rules import Floats
 from surefoot.testing.worlds import BINDING, SIZES, binding_rounds, make_problem, rounds, true_costs
-
-ARRIVES = pytest.mark.xfail(strict=False, reason="arrives with the flat state")
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy": copy.copy,
@@ -222,7 +220,6 @@ class PolicyContract:
         wrong = np.roll(strategy, 1) if np.ptp(strategy) > 0.1 else tilted
         assert chi_square_p(counts, wrong) < 1e-6  # the control: the test would notice another strategy
 
-    @ARRIVES
     def test_draws_are_independent_of_a_world_with_the_same_seed(self, plain: sf.Problem) -> None:
         """A simulation that gives its world and the policy the same seed number is not misled.
 
@@ -237,7 +234,6 @@ class PolicyContract:
             pytest.skip("the first strategy is a single arm: nothing is drawn")
         assert abs(np.corrcoef(arms, chances)[0, 1]) < 0.25
 
-    @ARRIVES
     def test_reseeding_changes_the_draws_alone(self, plain: sf.Problem) -> None:
         """`reseed` gives other draws and keeps the rest. So it shows that asking, too, changes the generator alone."""
         policy = self.make(plain, 3)
@@ -328,7 +324,6 @@ class PolicyContract:
         twin.tell(twin.ask(), 1.0, costs)
         assert shown(policy) == shown(twin)
 
-    @ARRIVES
     def test_feedback_may_be_boolean(self, problem: sf.Problem) -> None:
         """A boolean loss or cost counts as 0 or 1."""
         numbers, booleans = self.make(problem, 3), self.make(problem, 3)
@@ -340,7 +335,6 @@ class PolicyContract:
             booleans.tell(booleans.ask(), yes if t % 3 == 1 else no, np.array(costs, bool) if t % 4 == 3 else costs)
         assert booleans.to_dict() == numbers.to_dict()
 
-    @ARRIVES
     def test_one_cost_may_be_a_number(self, problem: sf.Problem) -> None:
         """With one constraint `costs` may be a plain number; with none or several that is refused."""
         policy, twin = self.make(problem, 3), self.make(problem, 3)
@@ -354,7 +348,6 @@ class PolicyContract:
                 policy.tell(decision, 0.5, 0.3)
         assert policy.to_dict() == twin.to_dict()
 
-    @ARRIVES
     def test_lost_feedback_counts_as_the_worst(self, problem: sf.Problem) -> None:
         """`lost` is `tell` with a loss of 1 and all costs 1."""
         policy, twin = self.make(problem, 3), self.make(problem, 3)
@@ -388,7 +381,6 @@ class PolicyContract:
             assert shown(policy) == seen, call
         assert policy.to_dict() == before
 
-    @ARRIVES
     @pytest.mark.parametrize("propensity", [1e-299, 0.9e-15])
     def test_propensities_that_cannot_have_been_drawn_are_refused(self, plain: sf.Problem, propensity: float) -> None:
         """A propensity below 1e-15 is refused: no policy draws an arm with it, and dividing by it ruins an estimate."""
@@ -398,7 +390,6 @@ class PolicyContract:
             policy.tell((0, propensity), 0.5, [0.5, 0.5])
         assert policy.to_dict() == before
 
-    @ARRIVES
     def test_after_a_contradiction_a_hard_policy_plays_safe(self) -> None:
         """Costs that no mean explains put a lower bound above its upper bound; from then on only safety is left."""
         problem = make_problem("K=2 m=1")
@@ -422,7 +413,7 @@ class PolicyContract:
         decision = policy.ask()
         assert decision.propensity == safe.strategy[decision.arm] > 0
         assert restored(policy).contradicted
-        assert [warning.category for warning in caught] == [UserWarning]
+        assert [issubclass(warning.category, UserWarning) for warning in caught] == [True]
 
     def test_no_block_goes_beyond_the_horizon(self, problem: sf.Problem) -> None:
         """A block of more rounds than are left is refused as a whole."""
@@ -457,7 +448,6 @@ class PolicyContract:
         with pytest.raises(ValueError, match="problem must be a Problem, got"):
             self.make(None, 3)  # type: ignore[arg-type]
 
-    @ARRIVES
     def test_threads_may_share_a_policy(self) -> None:
         """Sixteen threads that ask and tell leave a policy that counts every round, mixes nothing up, and can be saved.
 
@@ -514,7 +504,6 @@ class PolicyContract:
         assert self.play(twin, 50, seed=9) == self.play(policy, 50, seed=9)
         assert twin.to_dict() == policy.to_dict()
 
-    @ARRIVES
     @pytest.mark.parametrize("way", COPIES)
     def test_copies_are_apart_and_have_the_same_future(self, plain: sf.Problem, way: str) -> None:
         """Playing a copy leaves the original unchanged; the original then plays the same."""
@@ -527,7 +516,6 @@ class PolicyContract:
         assert self.play(policy, 30, seed=9) == future
         assert policy.to_dict() == twin.to_dict()
 
-    @ARRIVES
     def test_spoilt_bytes_are_refused(self, plain: sf.Problem) -> None:
         """Bytes that were cut, lengthened or altered raise `ValueError` in one sentence."""
         policy = self.make(plain, 3)
@@ -541,7 +529,6 @@ class PolicyContract:
             with pytest.raises(ValueError, match=r"must .*, got"):
                 type(policy).from_bytes(wrong)
 
-    @ARRIVES
     def test_json_holds_no_integer_beyond_64_bits(self, plain: sf.Problem) -> None:
         """Whoever reads the JSON, in any language, reads the same numbers."""
         policy = self.make(plain, 3)
@@ -561,7 +548,6 @@ class PolicyContract:
                 type(policy).from_dict(data)
         assert restored(policy).to_dict() == state  # the control
 
-    @ARRIVES
     def test_states_with_bounds_too_narrow_are_refused(self, plain: sf.Problem) -> None:
         """A lowered upper bound of a played arm, or a raised delta, is refused: safety rests on both."""
         policy = self.make(plain, 3)

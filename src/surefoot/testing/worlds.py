@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from surefoot.problem import Decision, Floats, Problem, SafeStrategy
+from surefoot.problem import Decision, Problem, SafeStrategy
+from surefoot.rules import Floats
 
 SIZES: dict[str, tuple[int, list[float]]] = {
     "K=2 m=1": (2, [0.5]),
