@@ -75,11 +75,6 @@ def merged(function: F) -> F:
     return _kernel(function, inline="always")
 
 
-def compiled_inside(function: F) -> F:
-    """Compile generated code as part of its callers; it is never kept on its own."""
-    return cast(F, njit(**{**OPTIONS, "cache": False, "inline": "always"})(function))
-
-
 def compiled_sum(function: F) -> F:
     """Compile a sum, whose terms may be added in any order, and so vectorised. Nothing else may be reordered."""
     return _kernel(function, _InnerSum, fastmath={"reassoc", "contract", "nsz"})
@@ -120,10 +115,29 @@ class _InnerSumLibrary(_InnerLibrary):
         codegen.JITCodeLibrary._optimize_final_module(self)
 
 
+class _Flags(compiler.Flags):
+    """Numba's options of a function; it compares them for every operator it types, so that has to be fast."""
+
+    __hash__ = compiler.Flags.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, _Flags) and self._values == other._values
+        return same or bool(compiler.Flags.__eq__(self, other))
+
+
+_HASH = hash(_Flags())  # it depends on the names of the options alone
+_Flags.__hash__ = lambda self: _HASH
+
+
 class _Inner(compiler.Compiler):
     """Numba's compiler, with a library of ours."""
 
     library: type[_InnerLibrary] = _InnerLibrary
+
+    def __init__(
+        self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, variables: Any
+    ) -> None:
+        super().__init__(typing, target, library, args, returns, _Flags(flags), variables)
 
     def define_pipelines(self) -> Any:
         state = self.state
@@ -169,7 +183,7 @@ class _Kernel(registry.CPUDispatcher):
 
 
 PACKAGE = Path(__file__).parent.parent
-COMPILED = ("problem.py", "kernels/*.py", "policies/*.py")
+COMPILED = ("rules.py", "problem.py", "kernels/*.py", "policies/*.py")
 
 
 def kept_in() -> Path | None:
