@@ -19,7 +19,7 @@ from tests.reference import primal_dual as twins
 
 class TestMovingPricesContract(PolicyContract):
     @staticmethod
-    def make(problem: sf.Problem, seed: int) -> sf.Policy:
+    def make(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         return PrimalDual(problem, seed, learning_rate=0.3, dual_rate=0.5)
 
 
@@ -124,7 +124,7 @@ def test_nothing_overflows(cls: Any) -> None:
         assert cls.from_dict(policy.to_dict()).to_dict() == policy.to_dict()
 
 
-def blind(problem: sf.Problem, seed: int) -> sf.Policy:
+def blind(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     return PrimalDual(problem, seed, dual_rate=1e-12)
 
 

@@ -376,6 +376,8 @@ class Policy(Generic[S]):
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise RuleError("data", "be the bytes that to_bytes returned", data)
         start = len(MAGIC) + 4
         whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
         if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
