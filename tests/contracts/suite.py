@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.kernels.episode import RANDOM
 
 SIZES = {
     "K=2 m=1": (2, [0.5]),
@@ -95,7 +94,8 @@ class PolicyContract:
             self.play(policy, 1, seed=policy.round)
             weight = policy.safe_weight
             assert 0.0 <= weight <= 1.0
-            if getattr(policy, "_paper", True):  # the safe strategy alone is mixed in, and nothing else is known
+            preset = getattr(policy, "preset", None)
+            if preset is None or preset.name == "paper":  # the safe strategy alone is mixed in, and nothing else known
                 upper = np.minimum(1.0, policy.upper_costs @ policy.proposal)
                 assert (weight * problem.safe.costs + (1 - weight) * upper <= problem.thresholds + 1e-12).all()
             # whatever is mixed in: of what is played, the part that is the safe strategy has known costs
@@ -196,8 +196,7 @@ class PolicyContract:
         costs = [0.0] * problem.n_constraints
         policy.tell(one, 0.5, costs)
         twin.tell(one, 0.5, costs)
-        weighs = getattr(policy, "_weighs", False)
-        copied = sf.Decision(*json.loads(json.dumps(two))) if weighs else sf.Decision(two.arm, two.propensity)
+        copied = sf.Decision(*json.loads(json.dumps(two)))
         policy.tell(two, 0.9, costs)
         twin.tell(copied, 0.9, costs)
         assert (policy.strategy == twin.strategy).all()
@@ -320,7 +319,7 @@ def spoilt_generator(value: int) -> dict[str, Any]:
 
 def samples(policy: Any) -> bool:
     """Whether a policy draws random numbers of its own when it learns."""
-    return type(getattr(policy, "_state", None)) in RANDOM
+    return bool(getattr(policy, "algorithm", None) and policy.algorithm.random)
 
 
 def chi_square_p(counts: np.ndarray, strategy: np.ndarray) -> float:
