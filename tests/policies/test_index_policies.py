@@ -90,14 +90,15 @@ def test_saved_counts_must_add_up(cls: Any) -> None:
         cls.from_dict(data)
 
 
-def loosened(problem: sf.Problem, seed: int) -> sf.Policy:
+def loosened(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     """PessimisticOptimistic without its pessimism: queues that do not run ahead."""
     policy = PessimisticOptimistic(problem, seed)
-    policy._state = policy._state._replace(tightness=0.0, tightest=0.0)
+    policy._draft.tightness = policy._draft.tightest = 0.0
+    policy._attach()
     return policy
 
 
-def uniform(problem: sf.Problem, seed: int) -> sf.Policy:
+def uniform(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     return sf.Exp3(problem, seed, learning_rate=1e-12)
 
 

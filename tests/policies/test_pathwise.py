@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
 from surefoot.kernels.safety import weight_needed
+from surefoot.policies.guarded import Guarded
 from surefoot.rules import Floats
 from tests.policies.constants import shrink_radius
 
@@ -42,7 +42,7 @@ def problem_of(horizon: int = 3000) -> sf.Problem:
     return sf.Problem(5, THRESHOLDS, horizon, 0.1, sf.SafeStrategy(SAFE, COSTS @ SAFE))
 
 
-def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
+def simulate(policy: Guarded, n_rounds: int, seed: int) -> list[Round]:
     """Play; costs are Bernoulli, losses change their ranking half-way."""
     rng = np.random.default_rng(seed)
     means = np.array([0.9, 0.6, 0.5, 0.3, 0.1])
@@ -69,15 +69,15 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
     return history
 
 
-def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> MirrorDescent:
+def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> Guarded:
     """A policy that moves: a practical rate, and a radius that bites (safety in truth is not the point here)."""
-    policy: MirrorDescent = cls(problem_of(), seed, preset="paper", learning_rate=rate)
+    policy: Guarded = cls(problem_of(), seed, preset="paper", learning_rate=rate)
     shrink_radius(policy, shrink)
     return policy
 
 
 @pytest.fixture(scope="module", params=["COLB", "SOLB"])
-def run(request: pytest.FixtureRequest) -> tuple[MirrorDescent, list[Round]]:
+def run(request: pytest.FixtureRequest) -> tuple[Guarded, list[Round]]:
     policy = make(getattr(sf, request.param))
     return policy, simulate(policy, 2500, seed=8)
 
@@ -101,7 +101,7 @@ def slack_of_step(step: Round, u: Floats, x_after: Floats) -> float:
     return right + step.rates[step.arm] * (step.proposal[step.arm] * step.loss_estimate) ** 2 - left
 
 
-def test_d1_one_step_inequality(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d1_one_step_inequality(run: tuple[Guarded, list[Round]]) -> None:
     policy, history = run
     rng = np.random.default_rng(0)
     worst, broken = np.inf, np.inf
@@ -116,7 +116,7 @@ def test_d1_one_step_inequality(run: tuple[MirrorDescent, list[Round]]) -> None:
     assert broken < -1e-2
 
 
-def test_d2_sum_over_rounds(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d2_sum_over_rounds(run: tuple[Guarded, list[Round]]) -> None:
     """Lemma 5, with its constants: for a comparator in every set, regret of mirror descent is bounded on every path."""
     policy, history = run
     if policy.kind == "hard":
@@ -139,7 +139,7 @@ def test_d2_sum_over_rounds(run: tuple[MirrorDescent, list[Round]]) -> None:
     assert checked >= 1
 
 
-def test_d3_caps_rates_and_floor(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d3_caps_rates_and_floor(run: tuple[Guarded, list[Round]]) -> None:
     policy, history = run
     problem, lowest = policy.problem, np.ones(5)
     assert (policy.learning_rates > 0.05).any()  # increases happened
@@ -208,7 +208,7 @@ def test_d5_regret_splits_exactly() -> None:
 def test_empty_sets_scatter_the_proposal_and_play_safe(cls: Any) -> None:
     """With a radius near 0 and costs above every threshold no strategy looks safe."""
     problem = sf.Problem(3, [0.2], 1000, 0.1, sf.SafeStrategy([0, 0, 1], [0.1]))
-    policy: MirrorDescent = cls(problem, 4, learning_rate=0.1)
+    policy: Guarded = cls(problem, 4, preset="paper", learning_rate=0.1)
     shrink_radius(policy, 1e-10)
     for arm in range(3):
         policy.tell(sf.Decision(arm, 0.5), 0.5, [1.0])

@@ -21,7 +21,7 @@ class TestMovingPricesContract(PolicyContract):
     learnt_share = None  # it shrinks losses by 1 + 2 / margin, in the contract 41
 
     @staticmethod
-    def make(problem: sf.Problem, seed: int) -> sf.Policy:
+    def make(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         return PrimalDual(problem, seed, learning_rate=0.3, dual_rate=0.5)
 
 
@@ -126,7 +126,7 @@ def test_nothing_overflows(cls: Any) -> None:
         assert cls.from_dict(policy.to_dict()).to_dict() == policy.to_dict()
 
 
-def blind(problem: sf.Problem, seed: int) -> sf.Policy:
+def blind(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     return PrimalDual(problem, seed, dual_rate=1e-12)
 
 

@@ -45,9 +45,10 @@ def test_hard_peers_notice_when_their_bounds_are_too_tight() -> None:
     # the control of the test above: bounds without width (the means themselves) let violations through
     scenario = instance(1500)
 
-    def careless(problem: sf.Problem, seed: int) -> sf.Policy:
+    def careless(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         policy = sf.OPB(problem, seed)
-        policy._state = policy._state._replace(known=policy._state.known._replace(scale=1e-6))
+        policy._draft.known.scale = 1e-6
+        policy._attach()
         return policy
 
     run = sf.simulate(scenario, {"careless": careless}, seeds=20, checkpoints=[1500], workers=2)
@@ -187,7 +188,7 @@ def test_entropy_twin_agrees() -> None:
 def test_the_oracle_stays_in_the_true_safe_set_and_beats_those_who_must_learn_it() -> None:
     scenario = sf.scenarios.make("stochastic-v1", horizon=20_000)
 
-    def oracle(problem: sf.Problem, seed: int) -> sf.Policy:
+    def oracle(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         return sf.Oracle(problem, seed, mean_costs=scenario.mean_costs)
 
     run = sf.simulate(scenario, {"oracle": oracle, "safe": sf.AlwaysSafe, "opb": sf.OPB}, 5, [20_000], 2)
@@ -202,8 +203,8 @@ class CutOPB(sf.OPB):
 
     _in_turn = True
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        super()._learn(arm, propensity, loss, costs)
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        super()._learn(arm, propensity, weight, loss, costs)
         state = self._state
         cut = np.maximum(0.0, state.lost.lower[0])
         state.task.losses[:] = np.append(cut, state.safe_strategy @ cut)
@@ -349,7 +350,7 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 def test_the_oracle_is_judged_by_the_published_optimum() -> None:
     scenario = sf.Table(DATA / "edx.csv", 0.5, 400_000)
 
-    def oracle(problem: sf.Problem, seed: int) -> sf.Policy:
+    def oracle(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         return sf.Oracle(problem, seed, mean_costs=scenario.mean_costs)
 
     run = sf.simulate(scenario, {"oracle": oracle}, 1, [400_000], 1)

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
+from surefoot.policies.base import generator
+from surefoot.policies.guarded import Guarded
 from tests.policies.constants import shrink_allowance, shrink_radius
 from tests.reference.algorithms import Colb, Solb
 
@@ -53,14 +54,14 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
     eta = 0.5 if doubling else eta
     options: dict[str, Any] = {"estimator": "weighted"} if weighted else {}
     rate = "doubling" if doubling else eta
-    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, 1, preset="paper", learning_rate=rate, **options)
+    policy: Guarded = (sf.SOLB if hard else sf.COLB)(problem, 1, preset="paper", learning_rate=rate, **options)
     scale = shrink_radius(policy, shrink)
     # K ln T is more than so few rounds can spend
     allowance = shrink_allowance(policy, 0.02 if hard else 0.15) if doubling else np.inf
     # the twin knows the radius as 4 ln(T K m / delta): a delta that no Problem would take shrinks it
     delta = horizon * n_arms * len(alpha) / np.exp(scale / 4) if alpha else 0.1
 
-    twin_rng = np.random.Generator(np.random.PCG64(1))
+    twin_rng = generator(1)
 
     def scatter() -> np.ndarray:
         draws = twin_rng.standard_exponential(n_arms)

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import mpmath
 import numpy as np
@@ -16,18 +16,21 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import kstest, ttest_1samp
 
 import surefoot as sf
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived
 from surefoot.policies.thompson import ThompsonSampling
 from surefoot.policies.tsallis_inf import TsallisINF
 from surefoot.policies.ucb1 import UCB1
+from surefoot.rules import Floats
 from surefoot.testing import PolicyContract
 from tests.reference import peers
 
-Factory = Callable[[sf.Problem, int], sf.Policy]
+Factory = Callable[[sf.Problem, int], sf.Policy[Any]]
 
 
 class TestReducedVariance(PolicyContract):
     @staticmethod
-    def make(problem: sf.Problem, seed: int) -> sf.Policy:
+    def make(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         return TsallisINF(problem, seed, estimator="reduced-variance")
 
 
@@ -37,7 +40,7 @@ K, ROUNDS = 5, 2000
 PLAIN = sf.Problem(K, [], ROUNDS)
 RATE = math.sqrt(2 * math.log(K) / (ROUNDS * K))
 
-TWINS: dict[str, tuple[Callable[[], sf.Policy], Callable[[], Any]]] = {
+TWINS: dict[str, tuple[Callable[[], sf.Policy[Any]], Callable[[], Any]]] = {
     "exp3": (lambda: sf.Exp3(PLAIN, 1), lambda: peers.Exp3(K, RATE)),
     "exp3, a rate of its own": (lambda: sf.Exp3(PLAIN, 1, learning_rate=0.05), lambda: peers.Exp3(K, 0.05)),
     "exp3, gains": (lambda: sf.Exp3(PLAIN, 1, exploration=0.1), lambda: peers.Exp3Gains(K, 0.1)),
@@ -51,7 +54,7 @@ TWINS: dict[str, tuple[Callable[[], sf.Policy], Callable[[], Any]]] = {
 }
 
 
-def apart(policy: sf.Policy, twin: Any, delay: int = 0) -> float:
+def apart(policy: sf.Policy[Any], twin: Any, delay: int = 0) -> float:
     """How far the strategies are apart at most, both told the same about arms that neither of them has drawn."""
     rng, most = np.random.default_rng(11), 0.0
     waiting: deque[tuple[int, float, float]] = deque()
@@ -193,7 +196,7 @@ def test_ucb1_plays_every_arm_first_in_order() -> None:
     assert other.ask().arm == 1
 
 
-def play(policy: sf.Policy, loss: float) -> int:
+def play(policy: sf.Policy[Any], loss: float) -> int:
     decision = policy.ask()
     policy.tell(decision, loss)
     return decision.arm
@@ -304,27 +307,29 @@ def test_log_barrier_steps_are_those_of_coba() -> None:
 
 
 class Idle(NamedTuple):
-    strategy: np.ndarray
-    safe_weight: np.ndarray
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]
 
 
-class Uniform(sf.Policy):
+class Uniform(sf.Policy[Idle]):
     """Never learns: the control."""
 
+    name: ClassVar[str] = "uniform"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(Idle)
 
-    def _start(self) -> Idle:
-        return Idle(np.full(self.problem.n_arms, 1 / self.problem.n_arms), np.zeros(1))
+    def _start(self, state: Any) -> None:
+        state.strategy = 1 / self.problem.n_arms
 
     def _learn(self, *feedback: Any) -> None:
         pass
 
 
-def log_barrier(problem: sf.Problem, seed: int) -> sf.Policy:
+def log_barrier(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     return sf.LogBarrier(problem, seed, learning_rate=0.1)
 
 
-def reduced_variance(problem: sf.Problem, seed: int) -> sf.Policy:
+def reduced_variance(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
     return TsallisINF(problem, seed, estimator="reduced-variance")
 
 
@@ -396,7 +401,7 @@ def test_a_switch_ruins_ucb1_and_not_exponential_weights() -> None:
 
 # Nothing overflows
 
-ROBUST: dict[str, Callable[[sf.Problem], sf.Policy]] = {
+ROBUST: dict[str, Callable[[sf.Problem], sf.Policy[Any]]] = {
     "exp3": lambda problem: sf.Exp3(problem, 1, learning_rate=1e6),
     "exp3, gains": lambda problem: sf.Exp3(problem, 1, exploration=1e-9),
     "exp3, all exploration": lambda problem: sf.Exp3(problem, 1, exploration=1.0),
@@ -407,7 +412,7 @@ ROBUST: dict[str, Callable[[sf.Problem], sf.Policy]] = {
 }
 
 
-def assert_sound(policy: sf.Policy) -> None:
+def assert_sound(policy: sf.Policy[Any]) -> None:
     strategy = policy.strategy
     assert np.isfinite(strategy).all()
     assert (strategy >= 0).all()

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.cli.studies import PRESETS as HAVE_PRESETS
 from surefoot.cli.studies import refuse
 from surefoot.kernels.compile import kept_in
 from surefoot.policies import REGISTRY
-from surefoot.policies.mirror import PRESETS
-from surefoot.problem import Problem, SafeStrategy, choice
+from surefoot.policies.guarded import Guarded
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import choice
 from surefoot.simulation.study import TRUTH
 
 PROBLEM = Problem(2, [0.5], 100, safe=SafeStrategy([0.0, 1.0], costs=[0.1]))
@@ -26,7 +26,7 @@ def carry_out(names: list[str]) -> None:
         try:
             choice("policy", name, tuple(REGISTRY))
         except ValueError as error:
-            raise refuse(str(error)) from None
+            raise refuse(error) from None
     for name in names:
         start = time.perf_counter()
         use(name)
@@ -39,7 +39,7 @@ def use(name: str) -> None:
     """Go through the life of a policy, once for each preset that it has."""
     cls = REGISTRY[name]
     options: dict[str, Any] = {TRUTH: [[0.4, 0.1]]} if TRUTH in inspect.signature(cls).parameters else {}
-    presets = [{"preset": preset} for preset in PRESETS] if name in HAVE_PRESETS else [{}]
+    presets = [{"preset": preset} for preset in cls.methods] if issubclass(cls, Guarded) else [{}]
     for preset in presets:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a rate that moves nothing is no concern here

@@ -376,7 +376,7 @@ class Policy(Generic[S]):
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise RuleError("data", "be bytes", data)
+            raise RuleError("data", "be the bytes that to_bytes returned", data)
         start = len(MAGIC) + 4
         whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
         if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():

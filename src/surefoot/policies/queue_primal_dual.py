@@ -112,7 +112,7 @@ class QueuePrimalDual(Policy[State]):
     ...     decision = policy.ask()
     ...     policy.tell(decision, loss=float(decision.arm), costs=[[1.0, 0.1][decision.arm]])
     >>> policy.strategy.round(2), policy.queues.round(1)
-    (array([0.38, 0.62]), array([35.7]))
+    (array([0.34, 0.66]), array([36.4]))
     """
 
     name: ClassVar[str] = "queue-primal-dual"
