@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.linear import minimise, program
+from surefoot.kernels.layout import zeros
+from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.types import EMPTY, SOLVED
 from surefoot.rules import Floats
 
@@ -40,7 +41,7 @@ def instance(kind: str, n_arms: int, n_constraints: int, seed: int) -> tuple[Flo
 
 
 def solved(losses: Floats, costs: Floats, limits: Floats) -> tuple[int, Floats]:
-    task = program(losses.size, limits.size)
+    task = zeros(Program, K=losses.size, m=limits.size)
     task.losses[:], task.costs[:], task.limits[:] = losses, costs, limits
     strategy = np.zeros(losses.size)
     return minimise(task, strategy), strategy
