@@ -17,7 +17,7 @@ from surefoot.extras import EXTRAS, needed_by
 SOURCE = Path(sf.__file__).parent
 
 PUBLIC = {
-    "AlwaysSafe", "Benchmark", "COLB", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
+    "AlwaysSafe", "Benchmark", "COLB", "Contradiction", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
     "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
     "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run", "SOLB", "SafeExp3",
     "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1",
