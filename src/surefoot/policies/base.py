@@ -66,7 +66,7 @@ class Contradiction(UserWarning):
 
 
 class Policy(Generic[S]):
-    """A way to decide. Subclasses hold the mathematics; this class the conversation with the caller.
+    """A way to decide. Subclasses hold the mathematics; this class talks to the caller.
 
     The contract, for callers and for those who write a policy (`surefoot.testing` checks it):
 
@@ -97,7 +97,7 @@ class Policy(Generic[S]):
     """The state, and the kernels that act on it."""
 
     _in_turn: ClassVar[bool] = False
-    """Whether `live` goes through `_learn` round by round although there is compiled code: for those who change it."""
+    """Whether `live` calls `_learn` round by round although there is compiled code; for subclasses that override it."""
 
     _endless: bool = False
     """Whether the policy can do without a horizon."""
@@ -123,7 +123,7 @@ class Policy(Generic[S]):
         self._rarest = self._least_propensity()
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes of the state: K arms, m guardrails of which it takes notice, and others that it declares."""
+        """The sizes of the state: the number of arms, of the guardrails it looks at, and others it declares."""
         return {"K": self.problem.n_arms, "m": self.problem.n_constraints}
 
     def _start(self, state: Any) -> None:
@@ -258,7 +258,7 @@ class Policy(Generic[S]):
             self._warn()
 
     def watched(self, eye: Watch) -> None:
-        """From now on let someone who knows the true costs look at the confidence bounds after every round."""
+        """Let an observer who knows the true costs check the confidence bounds after every round."""
         self._eye = eye
 
     def _look(self, arm: int) -> None:
@@ -297,8 +297,7 @@ class Policy(Generic[S]):
                 stacklevel=3,
             )
 
-    # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
-    # decide, and find the words if they refuse.
+    # Floats in plain sequences, the usual input, take a short cut; anything else is checked by `number` and `numbers`.
 
     def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float, float]:
         try:
@@ -374,8 +373,10 @@ class Policy(Generic[S]):
         return policy
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise RuleError("data", "be bytes", data)
         start = len(MAGIC) + 4
         whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
         if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
@@ -403,7 +404,7 @@ class Policy(Generic[S]):
             raise RuleError("version", f"be at most {VERSION}", version)
         problem, options = Problem.from_dict(header["problem"]), header["options"]
         try:
-            with warnings.catch_warnings():  # whoever made the policy has been warned
+            with warnings.catch_warnings():  # the warning came when the policy was made
                 warnings.simplefilter("ignore", UserWarning)
                 policy = cls(problem, **options)
         except TypeError:
