@@ -18,12 +18,12 @@ from surefoot.extras import EXTRAS, needed_by
 SOURCE = Path(sf.__file__).parent
 
 PUBLIC = {
-    "AlwaysSafe", "Benchmark", "COLB", "Contradiction", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
-    "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
-    "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run", "SOLB", "SafeExp3",
-    "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1",
-    "confidence", "costs", "losses", "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
-    "write_report",
+    "AlwaysSafe", "Benchmark", "COLB", "Contradiction", "Decision", "DoublyOptimistic", "EmptySafeSet",
+    "EpsilonGreedy", "Exp3", "Exp3IX", "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle",
+    "PessimisticOptimistic", "Policy", "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run",
+    "SOLB", "SafeExp3", "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling",
+    "TsallisINF", "UCB1", "confidence", "costs", "losses", "offline_optimum", "project", "safest_strategy",
+    "scenarios", "simulate", "write_report",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only
