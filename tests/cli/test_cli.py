@@ -23,7 +23,7 @@ title = "Small"
 seeds = 3
 horizon = 400
 scenarios = [{id = "three-arms-v1"}, {id = "stochastic-v1"}]
-policies = [{policy = "solb", learning_rate = 0.3}, {policy = "log-barrier", name = "free"}]
+policies = [{policy = "solb", preset = "paper", learning_rate = 0.3}, {policy = "log-barrier", name = "free"}]
 """
 
 

@@ -22,7 +22,9 @@ KNOWN: dict[str, dict[str, Any]] = {
     "lincon-ts": {"draws_when_told": True, "weighs_losses": False},
 } | {
     name: {"weighs_losses": False}
-    for name in ("doubly-optimistic", "optimistic-lp", "pessimistic-optimistic", "safe-optimistic-lp", "ucb1")
+    for name in (
+        "doubly-optimistic", "epsilon-greedy", "optimistic-lp", "pessimistic-optimistic", "safe-optimistic-lp", "ucb1",
+    )
 }  # fmt: skip
 """What the contract has to know about some policies."""
 
