@@ -115,18 +115,18 @@ class _InnerSumLibrary(_InnerLibrary):
         codegen.JITCodeLibrary._optimize_final_module(self)
 
 
-class _Flags(compiler.Flags):
-    """Numba's options of a function; it compares them for every operator it types, so that has to be fast."""
+HASH = hash(compiler.Flags())  # it depends on the names of the options alone
 
-    __hash__ = compiler.Flags.__hash__
+
+class _Flags(compiler.Flags):
+    """Numba's options of a function; they are compared for every operator that is typed, so that has to be fast."""
+
+    def __hash__(self) -> int:
+        return HASH
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, _Flags) and self._values == other._values
         return same or bool(compiler.Flags.__eq__(self, other))
-
-
-_HASH = hash(_Flags())  # it depends on the names of the options alone
-_Flags.__hash__ = lambda self: _HASH
 
 
 class _Inner(compiler.Compiler):

@@ -57,6 +57,9 @@ SALT = 0x5AFEF007
 RAREST = 1e-15
 """An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
 
+NOT_COPIED = {"_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update"}
+"""What a copy of a policy makes for itself."""
+
 NO_COSTS = np.zeros(0)
 BLOCK = ("losses", "costs", "strategies", "safe_weights")
 
@@ -119,7 +122,7 @@ class Policy(Generic[S]):
         self._start(self._draft)
         self._attach()
         chance = (self._rng,) if self.algorithm.random else ()
-        self.algorithm.begin(self._draft.floats, self._draft.integers, *chance)
+        self.algorithm.begin(*self._buffers, *chance)
         self._rarest = self._least_propensity()
 
     def _sizes(self) -> dict[str, int]:
@@ -140,16 +143,22 @@ class Policy(Generic[S]):
         return RAREST
 
     def _attach(self) -> None:
-        """Set what points into the buffers."""
+        """Set what points into the buffers, and what `ask` and `tell` look up in every round."""
         self._state: S = self._draft.opened()
+        self._strategy: Floats = self._played.strategy
+        self._weight: Floats = self._played.safe_weight
         self._costs = np.zeros(self.problem.n_constraints)
         self._heeded = self._costs[: self._sizes()["m"]]
+        self._buffers = self._draft.floats, self._draft.integers
+        self._update = self.algorithm.tell if self.algorithm.update is not None else None
+        self._draws = self.algorithm.random
 
     def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         """Take in the feedback of one decision; the input is valid. By default, the algorithm's update."""
-        chance = (self._rng,) if self.algorithm.random else ()
-        buffers = self._draft.floats, self._draft.integers
-        status = self.algorithm.tell(*buffers, *chance, arm, propensity, weight, loss, costs)
+        if self._update is None:
+            raise NotImplementedError(f"{type(self).__name__} must have an update or its own _learn")
+        chance = (self._rng,) if self._draws else ()
+        status = self._update(*self._buffers, *chance, arm, propensity, weight, loss, costs)
         if status == EMPTY:
             self._recover()
         elif status == CONTRADICTED:
@@ -167,12 +176,12 @@ class Policy(Generic[S]):
     @property
     def strategy(self) -> Floats:
         """The probabilities from which `ask` draws (x_t); a read-only copy."""
-        return self._shown(self._played.strategy)
+        return self._shown(self._strategy)
 
     @property
     def safe_weight(self) -> float:
         """The weight of the safe strategy in what is played (gamma_{t-1}); 0 for policies that never mix it in."""
-        return float(self._played.safe_weight[0])
+        return self._weight.item()
 
     @property
     def _played(self) -> Any:
@@ -195,12 +204,11 @@ class Policy(Generic[S]):
 
     def ask(self) -> Decision:
         """Draw an arm from the strategy; keep the decision for `tell`."""
-        state = self._played
         with self._lock:
             if self._round >= self._last:
                 self._refuse("ask")
-            arm = draw(state.strategy, self._rng.random())
-            return Decision(arm, float(state.strategy[arm]), 1.0 - float(state.safe_weight[0]))
+            arm = draw(self._strategy, self._rng.random())
+            return Decision(arm, self._strategy.item(arm), 1.0 - self._weight.item())
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
@@ -212,7 +220,8 @@ class Policy(Generic[S]):
                 self._refuse("tell")
             self._set_costs(costs)
             self._learn(arm, propensity, weight, loss, self._heeded)
-            self._look(arm)
+            if self._eye is not None:
+                self._look(arm)
             self._round += 1
         if self._alarmed:
             self._warn()
@@ -266,20 +275,19 @@ class Policy(Generic[S]):
             look(self._eye, self._played.known.lower, self._played.known.upper, arm)
 
     def _live_in_turn(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        state = self._played
         for t in range(len(losses)):
-            strategies[t], safe_weights[t] = state.strategy, state.safe_weight[0]
-            arm = draw(state.strategy, self._rng.random())
+            strategies[t], safe_weights[t] = self._strategy, self._weight[0]
+            arm = draw(self._strategy, self._rng.random())
             self._costs[:] = costs[t, :, arm]
             weight = 1.0 - float(safe_weights[t])
             self._learn(arm, float(strategies[t, arm]), weight, float(losses[t, arm]), self._heeded)
             self._look(arm)
 
     def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        lived, eye, buffers = 0, self._eye or IDLE, (self._draft.floats, self._draft.integers)
+        lived, eye = 0, self._eye or IDLE
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = self.algorithm.play(*buffers, self._rng, eye, *rest, self._heeded)
+            rounds = self.algorithm.play(*self._buffers, self._rng, eye, *rest, self._heeded)
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()
@@ -431,13 +439,13 @@ class Policy(Generic[S]):
     def _finish_loading(self) -> None:
         """Set what follows from the leaves that were loaded, if they fit each other."""
         self._attach()
-        self.algorithm.restore(self._draft.floats, self._draft.integers)
+        self.algorithm.restore(*self._buffers)
         self._check()
         self._warned = self.contradicted
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_state", "_eye")}
+            kept = {name: value for name, value in self.__dict__.items() if name not in NOT_COPIED}
             kept["_draft"] = self._draft.floats.copy(), self._draft.integers.copy()
             kept["_rng"] = copy.deepcopy(self._rng)
         return kept
