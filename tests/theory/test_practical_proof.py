@@ -14,6 +14,7 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.confidence import Betting
 from surefoot.kernels.costs import observe
+from surefoot.kernels.dual import SOLVED
 from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, weigh
 from surefoot.kernels.linear import program
 from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
@@ -25,12 +26,71 @@ ROUNDS = 3000
 CASES = [("stochastic-v1", True), ("stochastic-v1", False), ("interior-safe-v1", True), ("switching-v1", False)]
 
 
-class LongSteps(sf.SOLB):
-    """SOLB with the plain mean of earlier losses for a baseline, the control of Step 4."""
+def learner_of(policy: sf.Policy) -> Any:
+    return policy._state.learner
 
-    def _start(self) -> Any:
-        state = super()._start()
-        return state._replace(learner=state.learner._replace(optimism=1.0 - 1e-12))
+
+def leader_of(policy: sf.Policy) -> Any:
+    return policy._state.leader
+
+
+class LongSteps(sf.SOLB):
+    """SOLB with the plain mean of earlier losses as the baseline, and nothing else changed: the control of Step 4."""
+
+    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+        learner = learner_of(self)
+        mean, cap = learner.met[2] / max(1.0, learner.met[1]), (1 - self.safe_weight) / (2 * learner.learning_rates[0])
+        beyond = max(0.0, mean - cap)  # what the kernel's baseline lacks, taken from the loss
+        super()._learn(arm, propensity, loss - beyond, costs)
+        learner.met[2] += beyond
+
+
+class Mixing(NamedTuple):
+    """A problem whose costs are known, to make plans for."""
+
+    costs: Floats  # (m, K) true means
+    safe: Floats
+    safe_costs: Floats
+    thresholds: Floats
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> Mixing:
+        """Between two and six arms, one to three constraints, and every second time a safe strategy of one arm."""
+        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        safe = rng.dirichlet(np.full(K, 0.3)) if rng.random() < 0.5 else np.eye(K)[rng.integers(K)]
+        costs = rng.random((m, K))
+        theta = costs @ safe
+        return cls(costs, safe, theta, theta + (1 - theta) * rng.uniform(0.01, 0.9, m))
+
+    def follower_plan(self, rng: np.random.Generator, upper: Floats) -> tuple[Floats, Floats, float]:
+        """A proposal, what is made of it at the upper bounds, and the weight of the safe strategy in that."""
+        m, K = self.costs.shape
+        plan, proposal = np.zeros(K), rng.dirichlet(np.full(K, 0.3))
+        weight = mix_anchored(
+            plan,
+            proposal,
+            rng.normal(size=K),
+            1.0,
+            upper,
+            self.thresholds,
+            self.safe,
+            self.safe_costs,
+            np.zeros(m),
+            1.0,
+        )
+        return proposal, plan, weight
+
+    def program_plan(self, rng: np.random.Generator, upper: Floats) -> tuple[Floats, float]:
+        """The strategy that loses least at the upper bounds, and the weight of the safe strategy in it."""
+        m, K = self.costs.shape
+        task, vertex, plan = program(K + 1, m), np.zeros(K + 1), np.zeros(K)
+        task.losses[:K], task.limits[:], task.costs[:, K] = rng.normal(size=K), self.thresholds, self.safe_costs
+        assert lose_least(task, vertex, upper, self.safe, self.safe_costs, plan) == SOLVED
+        return plan, float(vertex[K])
+
+    def excess(self, strategy: Floats) -> float:
+        """By how much the true costs of a strategy are over a threshold at most."""
+        return float((self.costs @ strategy - self.thresholds).max())
 
 
 class Path(NamedTuple):
@@ -94,7 +154,7 @@ def path(name: str, known_end: bool, seed: int = 11, cls: Any = sf.SOLB, confide
     rows: dict[str, list[Any]] = {key: [] for key in Path._fields[3:]}
 
     def write() -> None:
-        learner, known = policy._state.learner, policy._state.known
+        learner, known = learner_of(policy), policy._state.known
         now = {
             "proposals": learner.proposal, "strategies": policy._state.strategy, "limits": learner.limits,
             "lower": known.lower, "upper": known.upper, "counts": known.counts,
@@ -116,6 +176,8 @@ def path(name: str, known_end: bool, seed: int = 11, cls: Any = sf.SOLB, confide
             rows["fed"].append((loss - mean) / decision.propensity)
             policy.tell(decision, loss, its_costs[:, decision.arm].tolist())
     write()
+    squares = [(x[arm] * z) ** 2 for x, arm, z in zip(rows["proposals"], rows["arms"], rows["fed"])]
+    assert float(learner_of(policy).spent[0]) == pytest.approx(sum(squares))  # what is written down is what was fed
     ledger = WorldLedger(given, Hindsight(scenario.mean_costs, given.thresholds))
     ledger.add(np.array(rows["losses"]))
     best = ledger.settle().benchmark.strategy
@@ -145,21 +207,13 @@ def test_step_1_any_proposal_is_made_safe_by_upper_bounds_that_hold() -> None:
     most = {"bounds that hold": -1.0, "bounds that do not": -1.0}
     by_arm = 0
     for _ in range(4000):
-        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
-        safe, proposal = rng.dirichlet(np.full(K, 0.3)), rng.dirichlet(np.full(K, 0.3))
-        safe = np.eye(K)[rng.integers(K)] if rng.random() < 0.5 else safe
-        costs = rng.random((m, K))
-        theta = costs @ safe
-        thresholds = theta + (1 - theta) * rng.uniform(0.01, 0.9, m)
-        wide = costs + (1 - costs) * rng.random((m, K)) * rng.random()
-        for what, upper in (("bounds that hold", wide), ("bounds that do not", 0.9 * costs)):
-            strategy = np.zeros(K)
-            weight = mix_anchored(
-                strategy, proposal, rng.normal(size=K), 1.0, upper, thresholds, safe, theta, np.zeros(m), 1.0
-            )
+        it = Mixing.draw(rng)
+        wide = it.costs + (1 - it.costs) * rng.random(it.costs.shape) * rng.random()
+        for what, upper in (("bounds that hold", wide), ("bounds that do not", 0.9 * it.costs)):
+            proposal, strategy, weight = it.follower_plan(rng, upper)
             by_arm += bool(weight == 0 and (strategy != proposal).any())
             assert abs(strategy.sum() - 1) < 1e-12
-            most[what] = max(most[what], float((costs @ strategy - thresholds).max()))
+            most[what] = max(most[what], it.excess(strategy))
     assert by_arm > 100
     assert most["bounds that hold"] <= 1e-12
     assert most["bounds that do not"] > 0.01
@@ -184,35 +238,29 @@ def test_step_1_the_known_part_may_be_no_larger_than_it_is() -> None:
 
 def test_step_1_the_mean_of_two_plans_of_whatever_rounds_is_safe() -> None:
     rng = np.random.default_rng(4)
-    most = {"bounds that hold": -1.0, "bounds that do not": -1.0}
-    moved = 0
+    most = {(plan, holds): -1.0 for plan in ("proposal", "follower", "program", "mean") for holds in (True, False)}
+    mixed, moved = 0, 0
     for _ in range(3000):
-        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
-        safe, costs = rng.dirichlet(np.full(K, 0.3)), rng.random((m, K))
-        theta = costs @ safe
-        thresholds = theta + (1 - theta) * rng.uniform(0.01, 0.9, m)
-        task = program(K + 1, m)
-        task.limits[:], task.costs[:, K] = thresholds, theta
-        for what, over, under in (("bounds that hold", 1.0, 0.0), ("bounds that do not", 0.0, 0.1)):
-            plans = np.zeros((2, K))
-            for plan in plans:  # bounds of two rounds, neither pair above the other
-                upper = (1 - under) * costs + over * (1 - costs) * rng.random((m, K))
-                if plan is plans[0]:
-                    proposal = rng.dirichlet(np.full(K, 0.3))
-                    mix_anchored(
-                        plan, proposal, rng.normal(size=K), 1.0, upper, thresholds, safe, theta, np.zeros(m), 1.0
-                    )
-                else:
-                    task.losses[:K] = rng.normal(size=K)
-                    weight = lose_least(task, np.zeros(K + 1), upper, safe, theta, plan)
-                    moved += bool(weight < 0.5)
+        it = Mixing.draw(rng)
+        for holds in (True, False):
+            first, second = (  # bounds of two rounds, neither pair above the other
+                it.costs + (1 - it.costs) * rng.random(it.costs.shape) if holds else 0.9 * it.costs for _ in range(2)
+            )
+            proposal, follower, _ = it.follower_plan(rng, first)
+            led, weight = it.program_plan(rng, second)
+            mixed += bool((follower != proposal).any())
+            moved += weight < 0.5
             share = rng.random()
-            strategy = share * plans[0] + (1 - share) * plans[1]
-            assert abs(strategy.sum() - 1) < 1e-12
-            most[what] = max(most[what], float((costs @ strategy - thresholds).max()))
-    assert moved > 1000
-    assert most["bounds that hold"] <= 1e-12
-    assert most["bounds that do not"] > 0.01
+            mean = share * follower + (1 - share) * led
+            assert abs(mean.sum() - 1) < 1e-12
+            tried = {"proposal": proposal, "follower": follower, "program": led, "mean": mean}
+            for plan, strategy in tried.items():
+                most[plan, holds] = max(most[plan, holds], it.excess(strategy))
+    assert min(mixed, moved) > 1000
+    assert most["proposal", True] > 0.1  # mixing is needed
+    for plan in ("follower", "program", "mean"):
+        assert most[plan, True] <= 1e-12
+        assert most[plan, False] > 0.01
 
 
 # Section 3: the leader on shrinking sets
@@ -430,7 +478,7 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
     """
     problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
     policy, rng, true_costs = sf.SOLB(problem, 3), np.random.default_rng(5), [0.2, 0.4, 0.45]
-    leader, met = policy._state.leader, policy._state.learner.met
+    leader, met = leader_of(policy), learner_of(policy).met
     lost_to_it, errors, ends, since, at = 0.0, 0.0, 0.0, 0.0, 0.0
     for _ in range(4000):
         squares, share, plans = float(leader.lead[2]), float(leader.share[0]), leader.plans.copy()
