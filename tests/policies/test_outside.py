@@ -27,7 +27,7 @@ class State(NamedTuple):  # step 1: a class, and the state of it
 
 
 @compiled
-def update(state, arm, propensity, weight, loss, costs):  # type: ignore[no-untyped-def]  # step 2: one round, compiled
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:  # step 2
     state.counts[arm] += 1
     state.means[arm] += (loss - state.means[arm]) / state.counts[arm]
     choose(state)
@@ -35,7 +35,7 @@ def update(state, arm, propensity, weight, loss, costs):  # type: ignore[no-unty
 
 
 @compiled
-def choose(state):  # type: ignore[no-untyped-def]
+def choose(state: State) -> None:
     best = 0
     for a in range(state.means.size):
         if state.means[a] < state.means[best]:

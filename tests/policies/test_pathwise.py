@@ -48,7 +48,7 @@ def simulate(policy: Guarded, n_rounds: int, seed: int) -> list[Round]:
     means = np.array([0.9, 0.6, 0.5, 0.3, 0.1])
     history = []
     for t in range(n_rounds):
-        losses = (rng.random(5) < (means if t < n_rounds // 2 else means[::-1])) * 1.0
+        losses = (rng.random(5) < (means if t < n_rounds // 2 else means[::-1])).astype(np.float64)
         decision = policy.ask()
         costs = (rng.random(2) < COSTS[:, decision.arm]) * 1.0
         before = (policy.proposal, policy.strategy, policy.safe_weight, policy.learning_rates)
@@ -98,7 +98,7 @@ def slack_of_step(step: Round, u: Floats, x_after: Floats) -> float:
     """Right minus left side of D1 for one comparator u."""
     left = step.loss_estimate * (step.proposal[step.arm] - u[step.arm])
     right = divergence(step.rates, u, step.proposal) - divergence(step.rates, u, x_after)
-    return right + step.rates[step.arm] * (step.proposal[step.arm] * step.loss_estimate) ** 2 - left
+    return float(right + step.rates[step.arm] * (step.proposal[step.arm] * step.loss_estimate) ** 2 - left)
 
 
 def test_d1_one_step_inequality(run: tuple[Guarded, list[Round]]) -> None:
@@ -122,7 +122,7 @@ def test_d2_sum_over_rounds(run: tuple[Guarded, list[Round]]) -> None:
     if policy.kind == "hard":
         pytest.skip("stated for loss estimates of the proposal itself")
     problem, eta = policy.problem, 0.05
-    n_arms, horizon = problem.n_arms, problem.horizon
+    n_arms, horizon = problem.n_arms, problem.rounds
     log = np.log(horizon)
     start = (n_arms * np.log(horizon / n_arms) + n_arms * (log + 1) / (5 * log) + n_arms / (5 * log)) / eta
     comparators = [
@@ -148,10 +148,10 @@ def test_d3_caps_rates_and_floor(run: tuple[Guarded, list[Round]]) -> None:
         assert (step.after >= problem.floor).all()
         assert abs(step.after.sum() - 1) < 1e-14
     assert (policy.inverse_caps >= 1 / lowest).all()
-    assert (policy.inverse_caps <= 2 * problem.horizon).all()
+    assert (policy.inverse_caps <= 2 * problem.rounds).all()
     increases = np.log(policy.learning_rates / 0.05) / np.log(problem.growth)
     assert increases == pytest.approx(increases.round(), abs=1e-9)
-    assert (increases <= np.log2(problem.horizon / problem.n_arms)).all()
+    assert (increases <= np.log2(problem.rounds / problem.n_arms)).all()
     assert (policy.learning_rates / 0.05 <= 4.24).all()
 
 
@@ -182,9 +182,10 @@ def test_d4_mixing() -> None:
 
 def test_d4_weight_with_one_constraint_far_below_its_safe_cost() -> None:
     """Two constraints: one violated, one whose cost is far below the safe strategy's own."""
-    problem = sf.Problem(2, [0.5, 0.5], 10_000, 0.1, sf.SafeStrategy([0, 1], [0.2, 0.4]))
+    safe = sf.SafeStrategy([0, 1], [0.2, 0.4])
+    problem = sf.Problem(2, [0.5, 0.5], 10_000, 0.1, safe)
     upper = np.array([[0.9, 0.9], [0.1, 0.1]])
-    weight = weight_needed(np.array([0.5, 0.5]), upper, problem.thresholds.copy(), problem.safe.costs.copy())
+    weight = weight_needed(np.array([0.5, 0.5]), upper, problem.thresholds.copy(), safe.costs.copy())
     assert weight == pytest.approx(0.4 / 0.7)
     assert literal_weight(np.array([0.9, 0.1]), problem) > 1
 

@@ -43,12 +43,10 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
     optimism, lag = {"practical": (0.5, 0.3), "guaranteed": (1.0, 0.0)}[preset]
     totals, spent, found, losses, eta, since = np.zeros(4), 0.0, 0.0, 0.0, 1.0, 0
     diaries, ahead, squares, evidence = [Diary() for _ in range(4)], 0.0, 0.0, math.log(4 * 2 / 0.05)
-    share, (plan, programmed), weights = (
-        0.1 if bold else 1.0,
-        policy._state.plans.strategies.copy(),
-        [policy.safe_weight],
-    )
-    before, programs_weight, plans_weight = policy.proposal, *policy._state.plans.safe_weights[::-1].tolist()
+    share, weights, before, safe_strategy = 0.1 if bold else 1.0, [policy.safe_weight], policy.proposal, problem.safe
+    plan, programmed = policy._state.plans.strategies.copy()
+    plans_weight, programs_weight = policy._state.plans.safe_weights.tolist()
+    assert safe_strategy is not None
     active, by_arm, cut, kept, changes, moved, solved = 0, 0, 0, 0, 0, 0, 0
     for t, (decision, loss) in enumerate(play(policy, 3000, 3, change=2000), start=1):
         arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
@@ -75,11 +73,11 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
             programmed, programs_weight = plans.strategies[1].copy(), float(plans.safe_weights[1])
             bounds = np.array([diary.optimistic(evidence) for diary in diaries])
             bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0)
-            wanted_loss = least_loss(bounds, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs)
+            wanted_loss = least_loss(bounds, upper, problem.thresholds, safe_strategy.strategy, safe_strategy.costs)
             assert bounds @ programmed == pytest.approx(wanted_loss, abs=1e-9)
-            rest = programmed - programs_weight * problem.safe.strategy
+            rest = programmed - programs_weight * safe_strategy.strategy
             assert (rest >= -1e-12).all()
-            assert (upper @ rest + programs_weight * problem.safe.costs <= problem.thresholds + 1e-12).all()
+            assert (upper @ rest + programs_weight * safe_strategy.costs <= problem.thresholds + 1e-12).all()
         assert (plans.strategies[1] == programmed).all() or not bold
         if keeps:
             kept += 1
@@ -94,7 +92,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
                 assert policy.proposal == pytest.approx(wanted, abs=1e-9)
                 active += bool((rows @ wanted > problem.limits - 1e-6).any())
             plan, plans_weight = mixture(
-                policy.proposal, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs,
+                policy.proposal, upper, problem.thresholds, safe_strategy.strategy, safe_strategy.costs,
                 totals, max(1, since), bold,
             )  # fmt: skip
         if bold and (plans_anew or not keeps):
@@ -221,26 +219,10 @@ def test_what_needs_a_horizon_says_so() -> None:
         sf.SOLB(endless, preset="practical", confidence="hoeffding")
 
 
-@pytest.mark.parametrize("rate", ["doubling", "theory", "practical"])
-def test_rates_of_mirror_descent_are_not_for_these_presets(rate: str) -> None:
-    with pytest.raises(ValueError, match=r"learning_rate must be a number, or left out, for preset 'practical', .*got"):
-        sf.SOLB(problem_of("an arm"), preset="practical", learning_rate=rate)
-
-
 def test_a_rate_may_be_given() -> None:
     policy = sf.COLB(problem_of("an arm"), 5, preset="practical", learning_rate=0.07)
     for _ in play(policy, 100, 3):
         assert (policy.learning_rates == 0.07).all()
-
-
-def test_the_benchmarks_loss_is_for_mirror_descent() -> None:
-    with pytest.raises(ValueError, match=r"benchmark_loss must be left out for preset 'practical', got 5.0"):
-        sf.SOLB(problem_of("an arm"), preset="practical", benchmark_loss=5.0)
-
-
-def test_weighted_estimates_are_for_mirror_descent() -> None:
-    with pytest.raises(ValueError, match="estimator must be 'paper' for preset 'practical', got 'weighted'"):
-        sf.SOLB(problem_of("an arm"), preset="practical", estimator="weighted")
 
 
 @pytest.mark.parametrize(("n_arms", "m"), [(2, 0), (2, 1), (6, 5), (10, 12)])
@@ -268,10 +250,15 @@ def test_solvers_find_something_in_every_round(n_arms: int, m: int) -> None:
         assert policy._state.plans.safe_weights[1] == 1.0
 
 
-def test_absurd_propensities_leave_a_strategy() -> None:
+def test_the_least_propensities_leave_a_strategy_and_lesser_ones_are_refused() -> None:
     policy = sf.SOLB(problem_of("an arm"), 5, preset="practical")
+    least = policy._least_propensity()
     for arm in (0, 1, 0, 3):
-        policy.tell(sf.Decision(arm, 1e-300), 1.0, [1.0, 1.0])
+        before = policy.to_dict()
+        with pytest.raises(ValueError, match=r"^propensity must be in \[.*, 1\], got"):
+            policy.tell(sf.Decision(arm, 0.999 * least), 1.0, [1.0, 1.0])
+        assert policy.to_dict() == before
+        policy.tell(sf.Decision(arm, least), 1.0, [1.0, 1.0])
         assert np.isfinite(policy.strategy).all()
         assert abs(policy.strategy.sum() - 1) < 1e-9
         restored = sf.SOLB.from_dict(json.loads(json.dumps(policy.to_dict())))

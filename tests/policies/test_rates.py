@@ -13,10 +13,12 @@ import pytest
 import surefoot as sf
 from surefoot.kernels.costs import Bound, observe, unknown_costs
 from surefoot.kernels.safety import weight_needed
-from surefoot.policies.rates import Motionless, comparators_log, shortest_moving, weighted_rate
+from surefoot.policies.rates import Motionless, Sized, comparators_log, shortest_moving, weighted_rate
 from tests.policies.constants import shrink_allowance, shrink_radius
 
-PROBLEM = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.2]))
+SAFE = sf.SafeStrategy([0, 0, 0, 1], [0.2])
+PROBLEM = sf.Problem(4, [0.5], 4000, 0.05, SAFE)
+SIZES = Sized(4, 1, 4000, 0.05)
 MEANS, COSTS = np.array([0.2, 0.5, 0.6, 0.9]), np.array([0.8, 0.5, 0.3, 0.2])
 
 
@@ -38,7 +40,7 @@ def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estima
     shrink_allowance(policy, 0.1)
     state = policy._state
     twin = unknown_costs(4, 1, Bound(scale=state.known.scale))
-    thresholds, safe_costs = PROBLEM.thresholds.copy(), PROBLEM.safe.costs.copy()
+    thresholds, safe_costs = PROBLEM.thresholds.copy(), SAFE.costs.copy()
     seen = 0
     for decision, cost, restarted in play(policy, 4000, 1):
         observe(twin, decision.arm, np.array([cost]))
@@ -57,7 +59,7 @@ def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estima
         assert (policy.upper_costs == twin.upper).all()
         assert (policy.lower_costs == twin.lower).all()
         assert policy.safe_weight == weight_needed(policy.proposal.copy(), twin.upper, thresholds, safe_costs)
-        mixture = policy.safe_weight * PROBLEM.safe.costs + (1 - policy.safe_weight) * np.minimum(
+        mixture = policy.safe_weight * SAFE.costs + (1 - policy.safe_weight) * np.minimum(
             1, twin.upper @ policy.proposal
         )
         assert (mixture <= thresholds + 1e-12).all()
@@ -84,7 +86,7 @@ def test_doubling_restarts_when_the_rate_has_spent_its_allowance_and_not_before(
 def test_absurd_feedback_cannot_drive_the_rate_to_nothing() -> None:
     policy = sf.COLB(sf.Problem(4, [], 300), 3, preset="paper", learning_rate="doubling")
     for _ in range(200):
-        policy.tell(sf.Decision(0, 1e-300), 1.0)
+        policy.tell(sf.Decision(0, policy._least_propensity()), 1.0)
     assert policy.learning_rates.min() >= 1e-12
     assert np.isfinite(policy.strategy).all()
     assert sf.COLB.from_dict(json.loads(json.dumps(policy.to_dict()))).to_dict() == policy.to_dict()
@@ -160,9 +162,9 @@ def test_the_cap_of_weighted_estimates_knows_no_margin() -> None:
         problem = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [cost]))
         rates.append(sf.SOLB(problem, preset="paper", estimator="weighted").learning_rates[0])
     iota = math.log((13 + 2) * math.comb(5, 2) / 0.05)  # 2^13 is the first power of 2 from 8000 on
-    assert comparators_log(PROBLEM) == pytest.approx(iota * math.log(4000))
-    assert rates[0] == rates[1] == weighted_rate(PROBLEM, 4000)
-    assert weighted_rate(PROBLEM, 0) == pytest.approx(1 / (40 * math.log(4000) * iota))
+    assert comparators_log(SIZES) == pytest.approx(iota * math.log(4000))
+    assert rates[0] == rates[1] == weighted_rate(SIZES, 4000)
+    assert weighted_rate(SIZES, 0) == pytest.approx(1 / (40 * math.log(4000) * iota))
 
 
 def test_rates_that_move_nothing_are_said_so() -> None:

@@ -12,7 +12,7 @@ from tests.policies.constants import shrink_allowance, shrink_radius
 from tests.reference.algorithms import Colb, Solb
 
 # (K, T, thresholds, safe strategy, its costs, learning rate)
-CASES = {
+CASES: dict[str, Any] = {
     "no constraint": (4, 80, [], [1, 0, 0, 0], [], 0.3),
     "one constraint": (4, 120, [0.5], [0, 0, 0, 1], [0.2], 0.2),
     "two constraints": (3, 120, [0.5, 0.6], [0.5, 0.5, 0], [0.3, 0.4], 0.1),
@@ -65,10 +65,10 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
 
     def scatter() -> np.ndarray:
         draws = twin_rng.standard_exponential(n_arms)
-        return 1 / horizon + (1 - n_arms / horizon) * draws / draws.sum()
+        return np.asarray(1 / horizon + (1 - n_arms / horizon) * draws / draws.sum())
 
     arguments = (n_arms, horizon, alpha, delta, eta, scatter)
-    twin = Solb(*arguments, safe, theta, allowance, weighted) if hard else Colb(*arguments, allowance)  # type: ignore[arg-type]
+    twin = Solb(*arguments, safe, theta, allowance, weighted) if hard else Colb(*arguments, allowance)
     active = increases = 0
     for arm, loss, costs in feedback(n_arms, len(alpha), horizon, len(name), 0.8 if name in EMPTY else 0.0):
         propensity = float(policy.strategy[arm])

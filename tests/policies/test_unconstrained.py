@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -18,6 +18,7 @@ from scipy.stats import kstest, ttest_1samp
 import surefoot as sf
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived
+from surefoot.policies.base import RAREST
 from surefoot.policies.thompson import ThompsonSampling
 from surefoot.policies.tsallis_inf import TsallisINF
 from surefoot.policies.ucb1 import UCB1
@@ -202,7 +203,7 @@ def play(policy: sf.Policy[Any], loss: float) -> int:
     return decision.arm
 
 
-def samples(lost: list[float], gained: list[float], n: int) -> tuple[float, int]:
+def samples(lost: Sequence[float], gained: Sequence[float], n: int) -> tuple[float, int]:
     """How often Thompson sampling chooses arm 0 of two, out of n."""
     from surefoot.policies.thompson import sample
 
@@ -245,7 +246,7 @@ def test_compiled_beta_draws_are_beta_draws() -> None:
 def test_a_drawn_arm_must_be_one(drawn: list[float]) -> None:
     data = ThompsonSampling(PLAIN, 1).to_dict()
     data["state"]["drawn"] = drawn
-    with pytest.raises(ValueError, match=r"state.drawn must be a whole number below n_arms = 5, got"):
+    with pytest.raises(ValueError, match=r"^state\.drawn.* must be (a whole number in|below n_arms = 5).*, got"):
         ThompsonSampling.from_dict(data)
 
 
@@ -254,7 +255,7 @@ def test_saved_sums_must_add_up() -> None:
     policy.tell(policy.ask(), 0.3)
     data = policy.to_dict()
     data["state"]["lost"] = [1.0] * K
-    with pytest.raises(ValueError, match=r"state.lost and state.gained must sum to round = 1, got a sum of 5.7"):
+    with pytest.raises(ValueError, match=r"state.lost must sum to round = 1 with state.gained, got 5.7"):
         ThompsonSampling.from_dict(data)
     counted = UCB1(PLAIN, 1).to_dict()
     counted["state"]["counts"] = [1] * K
@@ -456,7 +457,7 @@ def test_tsallis_takes_any_propensity_a_decision_may_carry() -> None:
     for estimator in ("importance", "reduced-variance"):
         policy = TsallisINF(PLAIN, 1, estimator=estimator)
         for loss in (1.0, 1.0, 0.0, 1.0) * 20:
-            policy.tell(sf.Decision(3, 1e-300), loss)
+            policy.tell(sf.Decision(3, RAREST), loss)
             policy.tell(sf.Decision(1, 1.0), loss)
         assert_sound(policy)
 
