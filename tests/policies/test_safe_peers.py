@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import surefoot as sf
 from surefoot.kernels.linear import minimise
 from surefoot.kernels.types import SOLVED
-from surefoot.policies.base import sealed
+from surefoot.policies.saving import sealed
 from surefoot.rules import Floats
 from surefoot.simulation.world import World
 from tests.kernels.instances import nearly_tied

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import math
-import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +16,7 @@ from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
 from surefoot.kernels.types import CONTRADICTED, EMPTY
 from surefoot.kernels.watch import IDLE, Watch, look
+from surefoot.policies import saving
 from surefoot.problem import Decision, Problem
 from surefoot.rules import (
     OUTCOME,
@@ -28,8 +25,6 @@ from surefoot.rules import (
     Floats,
     Range,
     RuleError,
-    choice,
-    fields,
     frozen,
     number,
     numbers,
@@ -37,27 +32,15 @@ from surefoot.rules import (
 
 S = TypeVar("S")
 
-VERSION = 3
-"""Of saved states. Older ones are read where their leaves still exist."""
-
-ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
-                   "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
-                   "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
-                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes"})  # fmt: skip
-DROPPED = frozenset({"safe_weight"})
-"""Leaves that version 3 has and older versions lack, and the other way round."""
-
-MAGIC = b"surefoot"
-DIGEST = 16
-"""How saved bytes begin, and the length of the digest at their end."""
-
 SALT = 0x5AFEF007
 """Sets a policy's random numbers apart from those of a world that is simulated with the same seed."""
 
 RAREST = 1e-15
 """An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
 
-NOT_COPIED = {"_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update"}
+NOT_COPIED = {
+    "_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update",
+}  # fmt: skip
 """What a copy of a policy makes for itself."""
 
 NO_COSTS = np.zeros(0)
@@ -337,106 +320,27 @@ class Policy(Generic[S]):
             f"a call after round {self._round}",
         )
 
-    def _header(self) -> dict[str, Any]:
-        """All of a policy but its state, as JSON-able data."""
-        return {
-            "policy": type(self).__name__,
-            "version": VERSION,
-            "problem": self.problem.to_dict(),
-            "options": dict(self._options),
-            "round": self._round,
-            "generator": written(self._rng.bit_generator.state),
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """The whole policy as JSON-able data, for people to read."""
         with self._lock:
-            return sealed({**self._header(), "state": self._draft.to_dict()})
+            return saving.to_dict(self)
 
     def to_bytes(self) -> bytes:
         """The whole policy as bytes: a header in JSON, then the saved part of its buffers."""
         with self._lock:
-            floats, integers = self._draft.saved
-            header = json.dumps(self._header(), separators=(",", ":")).encode()
-            body = header + floats.tobytes() + integers.tobytes()
-        whole = MAGIC + len(header).to_bytes(4, "little") + body
-        return whole + hashlib.blake2b(whole, digest_size=DIGEST).digest()
+            return saving.to_bytes(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The policy that `to_dict` described: its next draws and answers are the same."""
-        names = ["policy", "version", "problem", "options", "round", "generator", "state"]
-        version = dict(data).get("version") if hasattr(data, "items") else None
-        if type(version) is int and 1 <= version < VERSION:
-            fields("data", data, *names)
-            policy = cls._made(data)
-            policy._load_old(version, data["state"])
-        else:
-            fields("data", data, *names, "digest")
-            policy = cls._made(data)
-            policy._draft.load(data["state"])
-        policy._finish_loading()
-        if version == VERSION and data["digest"] != sealed(data)["digest"]:
-            raise RuleError("digest", "be that of the saved policy, which was changed", data["digest"])
-        return policy
+        return cast(Self, saving.from_dict(cls, data))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise RuleError("data", "be the bytes that to_bytes returned", data)
-        start = len(MAGIC) + 4
-        whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
-        if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
-            raise RuleError("data", "be the bytes that to_bytes returned", data, f"{len(data)} other bytes")
-        end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
-        policy = cls._made(json.loads(whole[start:end]))
-        floats, integers = policy._draft.saved
-        middle, sizes = end + floats.nbytes, len(policy._draft.plan.sizes)
-        if len(whole) != middle + integers.nbytes:
-            raise RuleError("data", f"hold {floats.size + integers.size} numbers", data, f"{len(data)} bytes")
-        read = np.frombuffer(whole[middle:], np.int64)
-        if (read[:sizes] != integers[:sizes]).any():
-            raise RuleError("data", "have the sizes of its problem", data, f"{read[:sizes].tolist()}")
-        floats[:], integers[:] = np.frombuffer(whole[end:middle]), read
-        policy._draft.check()
-        policy._finish_loading()
-        return policy
+        return cast(Self, saving.from_bytes(cls, data))
 
-    @classmethod
-    def _made(cls, header: Mapping[str, Any]) -> Self:
-        """A new policy as a header describes it; its state is yet to be loaded."""
-        choice("policy", header["policy"], (cls.__name__,))
-        version = header["version"]
-        if type(version) is not int or not 1 <= version <= VERSION:
-            raise RuleError("version", f"be at most {VERSION}", version)
-        problem, options = Problem.from_dict(header["problem"]), header["options"]
-        try:
-            with warnings.catch_warnings():  # the warning came when the policy was made
-                warnings.simplefilter("ignore", UserWarning)
-                policy = cls(problem, **options)
-        except TypeError:
-            raise RuleError("options", f"be those of {cls.__name__}", options) from None
-        if version == VERSION:
-            fields("options", options, *policy._options)
-        policy._rng = read_generator(header["generator"])
-        policy._round = number("round", header["round"], WHOLE)
-        if policy._round > policy._last:
-            raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
-        return policy
-
-    def _load_old(self, version: int, tree: Any) -> None:
-        """Load a state of an older version, if its leaves still exist."""
-        try:
-            self._draft.load(tree, ADDED, DROPPED)
-        except RuleError as error:
-            if error.argument != "state":
-                raise
-            raise RuleError(
-                "version", f"be {VERSION} for this policy and its options, whose state has other leaves now", version
-            ) from None
-
-    def _finish_loading(self) -> None:
+    def _loaded(self) -> None:
         """Set what follows from the leaves that were loaded, if they fit each other."""
         self._attach()
         self.algorithm.restore(*self._buffers)
@@ -469,30 +373,6 @@ def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
     else:
         entropy, key = None if seed is None else number("seed", seed, WHOLE), ()
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(*key, SALT))))
-
-
-def written(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a PCG64, its 128-bit integers as text, which every JSON library can write."""
-    return {**state, "state": {name: hex(value) for name, value in state["state"].items()}}
-
-
-def read_generator(data: Any) -> np.random.Generator:
-    """The generator that `written` described; older states have the integers themselves."""
-    bits: Any = np.random.PCG64(0)
-    with suppress(TypeError, ValueError, KeyError, OverflowError, AttributeError):  # it shows in the next line
-        integers = {name: int(value, 16) if isinstance(value, str) else value for name, value in data["state"].items()}
-        bits.state = {**data, "state": integers}
-        if integers["inc"] % 2 == 1 and written(bits.state) == written({**data, "state": integers}):
-            return np.random.Generator(bits)
-    raise RuleError("generator", "be the state of a PCG64", data)
-
-
-def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed."""
-    content = {name: value for name, value in data.items() if name != "digest"}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    text = re.sub(r"(?<=\d)\.0(?=[],}])", "", text)  # some JSON libraries write 1 for 1.0
-    return {**content, "digest": hashlib.blake2b(text.encode(), digest_size=DIGEST).hexdigest()}
 
 
 def plain(name: str, value: float, rule: Range) -> float:
