@@ -64,6 +64,7 @@ def test_constraints_are_active_and_sets_empty_on_the_way() -> None:
 def test_multipliers_next_to_zero_block_nothing(center: Any, losses: Any, costs: Any, limits: Any) -> None:
     # on these a constraint that has just let go once made every step useless, and the set was called empty
     strategy, work = np.zeros(2), zeros(Entropy, m=len(limits))
-    arrays = [np.array(part, float) for part in (center, losses, costs, limits)]
-    assert project_entropy(*arrays, strategy, work) != EMPTY
-    assert (arrays[2] @ strategy <= arrays[3] + 1e-10).all()
+    rows, most = np.array(costs, float), np.array(limits, float)
+    status = project_entropy(np.array(center, float), np.array(losses, float), rows, most, strategy, work)
+    assert status != EMPTY
+    assert (rows @ strategy <= most + 1e-10).all()
