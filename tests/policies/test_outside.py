@@ -16,7 +16,7 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.types import SOLVED, Integers
 from surefoot.rules import SHARE, Floats
-from tests.contracts.suite import PolicyContract
+from surefoot.testing import PolicyContract, make_problem
 
 
 class State(NamedTuple):  # step 1: a class, and the state of it
@@ -70,10 +70,26 @@ class Plainly(EpsilonGreedy):
 
 class TestContract(PolicyContract):  # step 4: the contract; step 3, the registry, is for the package's own
     make = staticmethod(EpsilonGreedy)
+    weighs_losses = False
 
 
-class TestPlainContract(PolicyContract):
+class TestPlainContract(TestContract):
     make = staticmethod(Plainly)
+
+
+class Forgetful(EpsilonGreedy):
+    """Forgets its seed: a mistake that is not in the mathematics."""
+
+    def __init__(self, problem: sf.Problem, seed: int | None = None) -> None:
+        super().__init__(problem, None)
+
+
+def test_the_contract_refuses_an_outside_policy_that_breaks_it() -> None:
+    class Contract(TestContract):
+        make = staticmethod(Forgetful)
+
+    with pytest.raises(AssertionError):
+        Contract().test_same_seed_same_run(make_problem("K=5 m=2"))
 
 
 def test_it_can_be_simulated_and_learns() -> None:  # step 5: what it is for, and a control

@@ -14,8 +14,10 @@ from scipy.optimize import linprog
 import surefoot as sf
 from surefoot.kernels.linear import minimise
 from surefoot.kernels.types import SOLVED
+from surefoot.policies.saving import sealed
 from surefoot.rules import Floats
 from surefoot.simulation.world import World
+from tests.kernels.instances import nearly_tied
 
 HARD: list[Callable[..., Any]] = [sf.OPB, sf.SafeOptimisticLP, sf.SafeExp3, sf.AlwaysSafe]
 
@@ -259,6 +261,51 @@ def test_opb_plays_safe_when_its_program_is_not_solved() -> None:
     policy.tell(policy.ask(), 0.5, [0.5, 0.5])
     assert policy.safe_weight == 1
     assert (policy.strategy == safe.strategy).all()
+
+
+def saved_with_bounds(cls: Any, losses: Floats, costs: Floats, limits: Floats) -> dict[str, Any]:
+    """A legal state whose lower bounds are given: long runs, in which all arms were played equally often."""
+    n_arms, count = losses.size, 10**13
+    safe = sf.SafeStrategy(np.eye(n_arms)[0], limits / 2)
+    saved = cls(sf.Problem(n_arms, limits, 10**15, 0.05, safe), 1, confidence="hoeffding").to_dict()
+    saved["round"] = count * n_arms
+    upper = np.minimum(1, costs + 0.1)
+    saved["state"]["known"] |= {"means": costs.tolist(), "lower": costs.tolist(), "upper": upper.tolist()}
+    saved["state"]["lost"]["means"] = [losses.tolist()]
+    for estimates in ("known", "lost"):
+        saved["state"][estimates]["counts"] = [count] * n_arms
+    return sealed(saved)
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+@pytest.mark.parametrize("cls", [sf.OptimisticLP, sf.SafeOptimisticLP])
+def test_bounds_that_are_nearly_tied_lead_to_a_strategy(cls: Any) -> None:
+    # the control: without a check of its solution the program of the last two leads to NaN
+    for seed in (*range(300), 222879, 270824):
+        losses, costs, limits = (np.clip(part, 0, 1) for part in nearly_tied(seed))
+        limits = np.maximum(limits, 1e-12)
+        policy = cls.from_dict(saved_with_bounds(cls, losses, costs, limits))
+        assert policy.strategy.min() >= 0
+        assert abs(policy.strategy.sum() - 1) < 1e-12
+        assert 0 < policy.ask().propensity <= 1
+        if cls.kind == "hard":
+            weight, safe = policy.safe_weight, policy.problem.safe
+            cost = policy.upper_costs @ (policy.strategy - weight * safe.strategy) + weight * safe.costs
+            assert (cost <= limits + 1e-12).all()
+
+
+def test_a_program_that_cannot_be_solved_leaves_what_is_safe_or_a_single_arm() -> None:
+    problem = instance(400).problem
+    for cls in (sf.SafeOptimisticLP, sf.OptimisticLP, sf.LinConTS):
+        policy = cls(problem, 0)
+        policy._state.task.limits[:] = np.nan
+        policy.tell(policy.ask(), 0.5, [0.5, 0.5])
+        if cls.kind == "hard":
+            assert policy.safe_weight == 1
+            assert problem.safe is not None
+            assert (policy.strategy == problem.safe.strategy).all()
+        else:
+            assert sorted(policy.strategy) == [0, 0, 0, 1]
 
 
 @pytest.mark.filterwarnings("ignore:the margin")

@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 import surefoot as sf
 from surefoot.policies import base
-from surefoot.policies.base import DIGEST, MAGIC, sealed
+from surefoot.policies.saving import DIGEST, MAGIC, sealed
 from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(3, [0.5], 200, 0.1, sf.SafeStrategy([0, 0, 1], [0.2]))

@@ -23,7 +23,7 @@ from surefoot.policies.thompson import ThompsonSampling
 from surefoot.policies.tsallis_inf import TsallisINF
 from surefoot.policies.ucb1 import UCB1
 from surefoot.rules import Floats
-from tests.contracts.suite import PolicyContract
+from surefoot.testing import PolicyContract
 from tests.reference import peers
 
 Factory = Callable[[sf.Problem, int], sf.Policy[Any]]

@@ -148,8 +148,7 @@ class SoftExp3(EstimatesCosts[State]):
             safe = known_safe(problem, type(self).__name__)
             state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
 
-    def _load_old(self, version: int, tree: Any) -> None:
-        super()._load_old(version, tree)
+    def _set_added(self, tree: Mapping[str, Any]) -> None:
         weight = numbers("state.safe_weight", tree.get("safe_weight", 0.0), SHARE, 1)
         self._draft.gave_up = weight == 1.0  # no proposal needs all of the safe strategy
 

@@ -25,7 +25,7 @@ class State(NamedTuple):
     weights: Annotated[Floats, saved("K", rule=SHARE)]  # x_t
     queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
     known: Costs
-    strategy: Annotated[Floats, derived("K")]  # x_t, as it is played
+    strategy: Annotated[Floats, derived("K")]  # x_t
     safe_weight: Annotated[Floats, derived(1)]  # 0
     thresholds: Annotated[Floats, derived("m")]  # alpha
     penalty: Annotated[float, derived()]  # V: what a unit of loss weighs, against a unit of queue times cost
