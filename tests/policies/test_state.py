@@ -129,7 +129,7 @@ def test_altered_bytes_are_refused() -> None:
     for wrong in altered:
         with pytest.raises(sf.RuleError, match=r"^data must be the bytes that to_bytes returned, got"):
             sf.SOLB.from_bytes(wrong)
-    assert sf.SOLB.from_bytes(memoryview(data)).to_bytes() == data  # type: ignore[arg-type]
+    assert sf.SOLB.from_bytes(memoryview(data)).to_bytes() == data
     with pytest.raises(sf.RuleError, match=r"^policy must be 'COLB', got 'SOLB'"):
         sf.COLB.from_bytes(data)
 
