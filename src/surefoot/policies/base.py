@@ -118,6 +118,9 @@ class Policy(Generic[S]):
         ``state.rate = 0.1`` sets a constant, ``state.totals = 1.0`` fills an array.
         """
 
+    def _set_added(self, tree: Mapping[str, Any]) -> None:
+        """Set leaves that states of older versions, such as this one, lack and that cannot stay as they start."""
+
     def _check(self) -> None:
         """Refuse a loaded state whose leaves do not fit each other."""
 

@@ -20,7 +20,7 @@ from surefoot.policies.base import optional
 from surefoot.policies.estimates import EstimatesCosts, bound_on_costs, bounds_option, check_costs, known_safe
 from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
-from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
+from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError, numbers
 
 
 class State(NamedTuple):
@@ -147,6 +147,10 @@ class SoftExp3(EstimatesCosts[State]):
         if self.mixes:
             safe = known_safe(problem, type(self).__name__)
             state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
+
+    def _set_added(self, tree: Mapping[str, Any]) -> None:
+        weight = numbers("state.safe_weight", tree.get("safe_weight", 0.0), SHARE, 1)
+        self._draft.gave_up = weight == 1.0  # no proposal needs all of the safe strategy
 
     def _check(self) -> None:
         proposal = self._state.proposal

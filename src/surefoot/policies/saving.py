@@ -25,8 +25,8 @@ VERSION = 3
 ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
                    "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
                    "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
-                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes"})  # fmt: skip
-DROPPED = frozenset({"safe_weight"})
+                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes", "gave_up"})  # fmt: skip
+DROPPED = frozenset({"safe_weight", "primal.safe_weight"})
 """Leaves that version 3 has and older versions lack, and the other way round."""
 
 MAGIC = b"surefoot"
@@ -131,6 +131,7 @@ def load_old(policy: Any, version: int, tree: Any) -> None:
             raise
         rule = f"be {VERSION} for this policy and its options, whose state has other leaves now"
         raise RuleError("version", rule, version) from None
+    policy._set_added(tree)
 
 
 def written(state: Mapping[str, Any]) -> dict[str, Any]:
