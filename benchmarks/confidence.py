@@ -46,7 +46,9 @@ def first_arm(bound: Confidence) -> Costs:
 
 def remembered(known: Costs) -> int:
     """Bytes that a bound needs for each arm and constraint, beside count, mean and the bounds themselves."""
-    return sum(leaf.nbytes for leaf in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes))
+    return sum(
+        leaf.nbytes for leaf in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes)
+    )
 
 
 def widths_and_times() -> None:
