@@ -95,11 +95,14 @@ def bound(known: Costs, arm: int) -> None:
 
 @compiled
 def bound_again(known: Costs) -> None:
-    """Set the paper's bounds of all arms that have been observed."""
+    """Set the paper's bounds of all arms from counts and means, whatever they were."""
     if known.kind == PAPER:
         for a in range(known.counts.size):
             if known.counts[a] > 0:
                 bound(known, a)
+            else:
+                for i in range(known.means.shape[0]):
+                    known.lower[i, a], known.upper[i, a] = -1.0, 1.0
 
 
 @compiled_apart

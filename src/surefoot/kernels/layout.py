@@ -239,11 +239,17 @@ class Draft:
             found = self.view(place)
             return found.item() if place.field.scalar else found
         if not any(other[: len(path)] == path for other in self.plan.places):
-            raise AttributeError(f"{self.layout.kind.__name__} has no leaf {'.'.join(path)}")
+            raise self._unknown(path)
         return Draft(self.layout, self.plan, self.floats, self.integers, path)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.view(self.plan.places[(*self._path, name)])[...] = value
+        path = (*self._path, name)
+        if path not in self.plan.places:
+            raise self._unknown(path)
+        self.view(self.plan.places[path])[...] = value
+
+    def _unknown(self, path: tuple[str, ...]) -> AttributeError:
+        return AttributeError(f"{self.layout.kind.__name__} has no leaf {'.'.join(path)}")
 
     def opened(self) -> Any:
         """The named tuple of views that kernels work on."""

@@ -13,6 +13,10 @@ from surefoot.policies.base import Policy, S
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import Floats, Range, RuleError
 
+STARTS = {"lower": 0.0, "upper": 1.0, "squares": 0.0, "reach": 0.0, "upper_wealth": 0.0, "lower_wealth": 0.0,
+          "nodes": 0.0}  # fmt: skip
+"""What bounds other than the paper's say of an arm that was never observed."""
+
 MARGIN = Range(1e-12, 1)
 """Range of the option `margin`: by how much some strategy is safe."""
 
@@ -94,7 +98,7 @@ def check_costs(rounds: int, known: Costs, name: str = "known") -> None:
     if known.kind == PAPER:
         return
     unseen = known.counts == 0
-    for leaf, start in (("lower", 0.0), ("upper", 1.0), ("nodes", 0.0)):
+    for leaf, start in STARTS.items():
         numbers = getattr(known, leaf)[:, unseen]
         if (numbers != start).any():
             raise RuleError(f"state.{name}.{leaf}", f"be {start:g} for an arm that was never observed", numbers)
