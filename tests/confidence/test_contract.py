@@ -60,7 +60,7 @@ def test_wrong_bounds_are_refused(wrong: type[Confidence], clause: str, monkeypa
     monkeypatch.setitem(FAMILY, wrong.name, wrong)
 
     class Contract(ConfidenceContract):
-        make = staticmethod(wrong)
+        make: Any = staticmethod(wrong)
 
     with pytest.raises(AssertionError):
         getattr(Contract(), clause)()
