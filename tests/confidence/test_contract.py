@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import surefoot as sf
 from surefoot.confidence import FAMILY, Bernstein, Betting, Confidence, EBMixture, Hoeffding, KLMixture, Paper, resolve
-from surefoot.kernels.costs import Bound
+from surefoot.kernels.costs import CostBound
 from surefoot.kernels.types import EMPTY
 from surefoot.policies.saving import sealed
 from surefoot.policies.solb import update
@@ -24,7 +24,7 @@ class TooNarrow(Hoeffding):
 
     name: ClassVar[str] = "too narrow"
 
-    def bound(self, problem: sf.Problem) -> Bound:
+    def bound(self, problem: sf.Problem) -> CostBound:
         bound = super().bound(problem)
         return bound._replace(scale=0.01 * bound.scale)
 
@@ -43,7 +43,7 @@ class Vague(Hoeffding):
 
     name: ClassVar[str] = "vague"
 
-    def bound(self, problem: sf.Problem) -> Bound:
+    def bound(self, problem: sf.Problem) -> CostBound:
         bound = super().bound(problem)
         return bound._replace(scale=100.0 * bound.scale)
 

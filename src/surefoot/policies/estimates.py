@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.confidence import Confidence, resolve
-from surefoot.kernels.costs import BETTING, PAPER, Bound, Costs
+from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
 from surefoot.kernels.types import Integers
 from surefoot.policies.base import Policy, S
 from surefoot.problem import Problem, SafeStrategy
@@ -72,18 +72,18 @@ def bounds_option(confidence: str | Mapping[str, Any] | Confidence | None) -> st
     return None if confidence is None else resolve(confidence).option()
 
 
-def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> Bound:
+def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> CostBound:
     """The bound behind an option `confidence`: Hoeffding's if it is None, which holds in all rounds at once."""
     if option is None:
-        return Bound(PAPER, hoeffding_scale(problem, problem.n_constraints))
+        return CostBound(PAPER, hoeffding_scale(problem, problem.n_constraints))
     return resolve(option).bound(problem)
 
 
-def bound_on_losses(problem: Problem, widening: float | None = None) -> Bound:
+def bound_on_losses(problem: Problem, widening: float | None = None) -> CostBound:
     """Hoeffding's bound on stochastic losses; or with the radius of the costs, widened by a factor."""
     if widening is None:
-        return Bound(PAPER, hoeffding_scale(problem, 1))
-    return Bound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
+        return CostBound(PAPER, hoeffding_scale(problem, 1))
+    return CostBound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
 
 
 def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
@@ -92,7 +92,7 @@ def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
         raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
-def check_costs(rounds: int, known: Costs, name: str = "known") -> None:
+def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
     """Refuse loaded estimates that do not fit the number of rounds, or each other."""
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
