@@ -23,7 +23,7 @@ def follows(c: float, first: int) -> bool:
     leaders = set()
     for t in range(400):
         epsilon = min(1.0, c * 3 / (GAP**2 * max(1, t + first)))
-        best = int(np.argmin([np.mean(losses) if losses else 0.0 for losses in met]))
+        best = int(np.argmin([float(np.mean(losses)) if losses else 0.0 for losses in met]))
         expected = [epsilon / 3 + (1 - epsilon) * (arm == best) for arm in range(3)]
         if policy.strategy.tolist() != pytest.approx(expected, abs=1e-12):
             return False
