@@ -162,6 +162,7 @@ def violating(cls: Any, runs: int, safe: str, **options: Any) -> int:
     return sum(row["rounds_in_violation"] > 0 for row in rows)
 
 
+@pytest.mark.filterwarnings("ignore::surefoot.policies.base.Contradiction")  # the sign of a bound that has failed
 @pytest.mark.parametrize("safe", SAFES)
 @pytest.mark.parametrize("confidence", [None, "eb-mixture", "kl-mixture", "hoeffding"])
 def test_every_round_is_safe_with_the_promised_probability(confidence: str | None, safe: str) -> None:

@@ -35,7 +35,7 @@ def test_kernels_follow_their_twins(cls: Any, alpha: list[float]) -> None:
     pressed = capped = 0
     for _ in range(1000):
         arm, loss, costs = int(rng.integers(4)), float(rng.random()), [float(rng.random() < 0.7) for _ in alpha]
-        propensity = float(policy.strategy[arm])
+        propensity = max(RAREST, float(policy.strategy[arm]))
         policy.tell(sf.Decision(arm, propensity), loss, costs)
         twin.round(arm, propensity, loss, costs)
         assert policy.strategy == pytest.approx(twin.x, abs=1e-9)
