@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.confidence import FAMILY, Confidence
 from surefoot.kernels.compile import njit
-from surefoot.kernels.costs import Costs, observe
+from surefoot.kernels.costs import Costs, observe, unknown_costs
 from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(5, [0.5, 0.5], 10_000, 0.05)
@@ -42,11 +41,14 @@ def follow(known, costs, row, marks, widths):  # type: ignore[no-untyped-def]
 
 def first_arm(bound: Confidence) -> Costs:
     """Estimates of one arm with one constraint, at the level it has in the problem."""
-    known = bound.new_costs(PROBLEM)
-    arrays: dict[str, Any] = {
-        name: np.ascontiguousarray(getattr(known, name)[:1, :1]) for name in ("means", "lower", "upper", "memory")
-    }
-    return known._replace(counts=known.counts[:1], **arrays)
+    return unknown_costs(1, 1, bound.bound(PROBLEM))
+
+
+def remembered(known: Costs) -> int:
+    """Bytes that a bound needs for each arm and constraint, beside count, mean and the bounds themselves."""
+    return sum(
+        leaf.nbytes for leaf in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes)
+    )
 
 
 def widths_and_times() -> None:
@@ -66,7 +68,7 @@ def widths_and_times() -> None:
             for stream, width in zip(streams, found, strict=True):
                 follow(first_arm(bound), stream, row, marks, width)
             shown = " / ".join(f"{width:.2g}" for width in found.mean(axis=0))
-            memory = first_arm(bound).memory.nbytes
+            memory = remembered(first_arm(bound))
             print(f"  {law}, {name}: {shown}, {times[name] / MARKS[-1] * 1e9:.0f} ns, {memory} bytes")
 
 

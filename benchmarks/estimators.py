@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -17,8 +17,10 @@ from numba import njit
 import surefoot as sf
 from surefoot.analysis.statistics import mean_interval
 from surefoot.environments.losses import Losses
-from surefoot.kernels.costs import unknown_costs
-from surefoot.kernels.learner import descend, draw, new_learner
+from surefoot.kernels.costs import Bound, unknown_costs
+from surefoot.kernels.episode import draw
+from surefoot.kernels.layout import layout_of
+from surefoot.kernels.learner import Learner, descend, start_learner
 from surefoot.policies.rates import Motionless, Sized, practical_rate
 from surefoot.rules import Floats
 from surefoot.simulation.episode import Factory
@@ -30,7 +32,7 @@ MARGINS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 HORIZONS = (20_000, 200_000)
 BETTER, WORSE = 0.1, 0.3
 ESTIMATORS = ("paper", "weighted")
-RADII = {"paper radius": sf.SOLB, "a tenth of it": mutant(sf.SOLB, NarrowRadius)}  # type: ignore[type-abstract]
+RADII = {"paper radius": sf.SOLB, "a tenth of it": mutant(sf.SOLB, NarrowRadius)}
 COLUMNS = tuple(f"{radius}: {what}" for radius in RADII for what in (*ESTIMATORS, "difference"))
 
 
@@ -113,14 +115,21 @@ def weighted_regret(learner, known, horizon, weighs, rng):  # type: ignore[no-un
     return regret
 
 
+def two_arms(rate: float, floor: float, growth: float) -> Learner:
+    """A learner with two arms and no constraints, which never restarts."""
+    draft = layout_of(Learner).new(K=2)
+    start_learner(draft, 2, np.zeros(0), rate, floor, growth, math.inf)
+    return cast(Learner, draft.opened())
+
+
 def against_two_phases() -> None:
     print("weighted regret of mirror descent, weights 0.1 and then 1, the better arm worse in the first half\n")
 
     def runs(horizon: int, rate: float, weighs: bool) -> str:
-        growth, known = math.exp(1 / math.log(horizon)), unknown_costs(2, 0, 1.0)
+        growth, known = math.exp(1 / math.log(horizon)), unknown_costs(2, 0, Bound(scale=1.0))
         found = []
         for seed in range(SEEDS):
-            learner = new_learner(2, np.zeros(0), rate, 1 / horizon, growth)
+            learner = two_arms(rate, 1 / horizon, growth)
             found.append(weighted_regret(learner, known, horizon, weighs, np.random.default_rng(seed)))
         return told(found)
 

@@ -7,7 +7,8 @@ from scipy.optimize import linprog
 
 from benchmarks.timing import best_of
 from surefoot.kernels.compile import njit
-from surefoot.kernels.linear import minimise, program
+from surefoot.kernels.layout import zeros
+from surefoot.kernels.linear import Program, minimise
 
 
 @njit(error_model="numpy", _nrt=False)
@@ -22,7 +23,7 @@ def report() -> None:
         ours, theirs = 0.0, 0.0
         for seed in range(20):
             rng = np.random.default_rng(seed)
-            task, strategy = program(n_arms, n_constraints), np.zeros(n_arms)
+            task, strategy = zeros(Program, K=n_arms, m=n_constraints), np.zeros(n_arms)
             task.losses[:], task.costs[:] = rng.random(n_arms), rng.random((n_constraints, n_arms))
             task.limits[:] = 0.4
             equations = np.ones((1, n_arms))

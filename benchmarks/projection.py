@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.kernels.compile import njit
-from surefoot.kernels.dual import BASE, workspace
+from surefoot.kernels.dual import BASE, Workspace
+from surefoot.kernels.layout import zeros
 from surefoot.kernels.projection import project
 from surefoot.rules import Floats
 
@@ -100,7 +101,8 @@ def compare(n_arms: int, n_constraints: int, active: int, seeds: range) -> dict[
     for seed in seeds:
         case = instance(n_arms, n_constraints, active, seed)
         center, rates, loss, lower, limits = case
-        strategy, multipliers, work = np.empty(n_arms), np.empty(n_constraints), workspace(n_arms, n_constraints)
+        strategy, multipliers = np.empty(n_arms), np.empty(n_constraints)
+        work = zeros(Workspace, K=n_arms, m=n_constraints)
         work.arms[BASE] = 1 / (rates * center) + loss
         solver, arguments = conic_solver(*case)
 

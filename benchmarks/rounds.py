@@ -10,8 +10,8 @@ from river.bandit import Exp3
 import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.kernels.compile import njit
-from surefoot.kernels.learner import draw
-from surefoot.policies.solb import State, update
+from surefoot.kernels.episode import draw
+from surefoot.policies.solb import HardMirror, State, update
 from surefoot.rules import Floats
 
 
@@ -23,7 +23,7 @@ def solb_rounds(n, state, losses, costs, observed, rng):  # type: ignore[no-unty
         loss = 1.0 if rng.random() < losses[arm] else 0.0
         for i in range(costs.shape[0]):
             observed[i] = 1.0 if rng.random() < costs[i, arm] else 0.0
-        update(state, arm, propensity, loss, observed)
+        update(state, arm, propensity, 1.0 - state.safe_weight[0], loss, observed)
 
 
 @njit(error_model="numpy", _nrt=False)
@@ -96,9 +96,8 @@ def growth() -> None:
         state = solb_state(n_arms, 0.01, horizon=10**7)
         t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
         smallest = smallest or t
-        memory = sum(leaf.nbytes for leaf in sf.SOLB(
-            sf.Problem(n_arms, [0.5], 10**6, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2])), preset="paper")._leaves
-            if isinstance(leaf, np.ndarray))  # fmt: skip
+        plan = HardMirror.algorithm.layout.plan(K=n_arms, m=1)
+        memory = 8 * (plan.n_floats + plan.n_integers)
         print(
             f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB"
         )

@@ -1,6 +1,7 @@
 """The package as a whole: its public names, its rooms and doors, how fast it opens."""
 
 import ast
+import importlib
 import os
 import re
 import shutil
@@ -17,16 +18,17 @@ from surefoot.extras import EXTRAS, needed_by
 SOURCE = Path(sf.__file__).parent
 
 PUBLIC = {
-    "AlwaysSafe", "Benchmark", "COLB", "Decision", "DoublyOptimistic", "EmptySafeSet", "Exp3", "Exp3IX",
-    "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle", "PessimisticOptimistic", "Policy",
-    "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run", "SOLB", "SafeExp3",
-    "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling", "TsallisINF", "UCB1",
-    "confidence", "costs", "losses", "offline_optimum", "project", "safest_strategy", "scenarios", "simulate",
-    "write_report",
+    "AlwaysSafe", "Benchmark", "COLB", "Contradiction", "Decision", "DoublyOptimistic", "EmptySafeSet",
+    "EpsilonGreedy", "Exp3", "Exp3IX", "Infeasible", "LinConTS", "LogBarrier", "OPB", "OptimisticLP", "Oracle",
+    "PessimisticOptimistic", "Policy", "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError", "Run",
+    "SOLB", "SafeExp3", "SafeOptimisticLP", "SafeStrategy", "Scenario", "SoftExp3", "Table", "ThompsonSampling",
+    "TsallisINF", "UCB1", "confidence", "costs", "losses", "offline_optimum", "project", "safest_strategy",
+    "scenarios", "simulate", "write_report",
 }  # fmt: skip
 
 # from the top of the house to its foundation: a room may import from lower rows only
 ORDER = [
+    {"testing"},
     {"cli"},
     {"reporting"},
     {"theory"},
@@ -51,11 +53,18 @@ def test_public_names_are_these_and_all_exist() -> None:
 
 def test_public_functions_have_an_example() -> None:
     modules = {"confidence", "costs", "losses", "scenarios"}
-    for name in PUBLIC - modules - {"Benchmark", "EmptySafeSet", "Infeasible", "Policy", "Projection"}:
+    for name in PUBLIC - modules - {"Benchmark", "Contradiction", "EmptySafeSet", "Infeasible", "Policy", "Projection"}:
         assert ">>>" in (getattr(sf, name).__doc__ or ""), name
     for module in (sf.confidence, sf.costs, sf.losses):
         for name in set(module.__all__) - {"Adversary", "Confidence", "Costs", "FAMILY", "Losses", "Seen"}:
             assert ">>>" in (getattr(module, name).__doc__ or ""), name
+
+
+def test_contracts_are_exported_and_have_an_example() -> None:
+    contracts = importlib.import_module("surefoot.testing")
+    assert set(contracts.__all__) == {"ConfidenceContract", "PolicyContract", "make_problem", "true_costs"}
+    for name in contracts.__all__:
+        assert ">>>" in (getattr(contracts, name).__doc__ or ""), name
 
 
 def room_of(module: str) -> str:
@@ -95,7 +104,24 @@ def test_errors_name_their_parts() -> None:
                     assert ast.unparse(node.exc.func) != "ValueError", f"{path.name}, line {node.lineno}"
 
 
-@pytest.mark.parametrize("heavy", ["numba", "numpy", "scipy", "matplotlib", "rich", "typer", "pyarrow", "pydantic"])
+def test_only_the_contracts_import_what_tests_need() -> None:
+    for path in SOURCE.rglob("*.py"):
+        imports = re.search(r"^\s*(?:import|from) (?:pytest|hypothesis)\b", path.read_text(), re.M)
+        assert not imports or path.relative_to(SOURCE).parts[0] == "testing", path.name
+
+
+@pytest.mark.parametrize("missing", ["pytest", "hypothesis"])
+def test_contracts_say_what_they_need(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import surefoot.testing"
+    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    wanted = "ImportError: surefoot.testing needs pytest and hypothesis: pip install pytest hypothesis"
+    assert told.stderr.strip().splitlines()[-1] == wanted
+    assert "During handling" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    "heavy", ["numba", "numpy", "scipy", "matplotlib", "rich", "typer", "pyarrow", "pydantic", "pytest"]
+)
 def test_importing_the_package_is_light(heavy: str) -> None:
     done = python(f"import sys, surefoot; dir(surefoot); sys.exit({heavy!r} in sys.modules)")
     assert done.returncode == 0, done.stderr

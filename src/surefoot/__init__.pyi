@@ -15,6 +15,7 @@ from surefoot.policies.colb import COLB as COLB
 from surefoot.policies.constrained_exp3 import SafeExp3 as SafeExp3
 from surefoot.policies.constrained_exp3 import SoftExp3 as SoftExp3
 from surefoot.policies.doubly_optimistic import DoublyOptimistic as DoublyOptimistic
+from surefoot.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from surefoot.policies.exp3 import Exp3 as Exp3
 from surefoot.policies.exp3 import Exp3IX as Exp3IX
 from surefoot.policies.lincon_ts import LinConTS as LinConTS

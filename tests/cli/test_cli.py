@@ -23,7 +23,7 @@ title = "Small"
 seeds = 3
 horizon = 400
 scenarios = [{id = "three-arms-v1"}, {id = "stochastic-v1"}]
-policies = [{policy = "solb", learning_rate = 0.3}, {policy = "log-barrier", name = "free"}]
+policies = [{policy = "solb", preset = "paper", learning_rate = 0.3}, {policy = "log-barrier", name = "free"}]
 """
 
 
@@ -195,3 +195,30 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     assert call("run", path, "--out", out)[0] == 0
     assert call("run", path, "--out", tmp_path / "whole")[0] == 0
     assert sf.Run.load(out).table.equals(sf.Run.load(tmp_path / "whole").table)
+
+
+def test_warm_compiles_what_a_policy_needs(tmp_path: Path) -> None:
+    settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    warm = [sys.executable, "-m", "surefoot", "warm", "ucb1", "oracle"]
+    told = subprocess.run(warm, env=settings, check=True, capture_output=True, text=True)
+    assert re.fullmatch(r"ucb1: ready after .* s\noracle: ready after .* s\ncompiled code is kept in .*\n", told.stdout)
+    assert str(tmp_path) in told.stdout
+    assert "compiling kernels" in told.stderr
+    use = (
+        "import surefoot as sf, numpy as np\n"
+        "policy = sf.{}(sf.Problem(3, [0.5, 0.6], 9), 1)\n"
+        "policy.tell(policy.ask(), 0.1, [0.2, 0.3])\n"
+        "policy.live(*(np.zeros(shape) for shape in ((4, 3), (4, 2, 3), (4, 3), 4)))\n"
+    )
+    for name, words in (("UCB1", 0), ("Exp3", 1)):  # the second has not been warmed
+        told = subprocess.run(
+            [sys.executable, "-c", use.format(name)], env=settings, check=True, capture_output=True, text=True
+        )
+        assert told.stderr.count("compiling kernels") == words
+
+
+def test_warm_refuses_what_is_no_policy() -> None:
+    code, out, words = call("warm", "ucb1", "nonsense")
+    assert (code, out) == (2, "")
+    assert words.startswith("policy must be 'solb' or")
+    assert words.endswith("got 'nonsense'\n")

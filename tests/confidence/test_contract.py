@@ -1,9 +1,9 @@
-"""COLB and SOLB with every bound: under contract as with the paper's, safe, and as they were when they come back."""
+"""Every bound under contract, COLB and SOLB with every bound under theirs, and a bound that is too narrow refused."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,62 @@ from scipy.stats import binom
 import surefoot as sf
 from surefoot.confidence import FAMILY, Bernstein, Betting, Confidence, EBMixture, Hoeffding, KLMixture, Paper, resolve
 from surefoot.kernels.betting import SHARES
-from tests.contracts.suite import PolicyContract, make_problem
+from surefoot.kernels.costs import Costs
+from surefoot.testing import ConfidenceContract, PolicyContract, make_problem
+
+
+class TooNarrow(Hoeffding):
+    """A tenth of the radius."""
+
+    name: ClassVar[str] = "too narrow"
+
+    def new_costs(self, problem: sf.Problem) -> Costs:
+        known = super().new_costs(problem)
+        return known._replace(scale=0.01 * known.scale)
+
+
+class Forgetful(Hoeffding):
+    """As wide at every delta."""
+
+    name: ClassVar[str] = "forgetful"
+
+    def evidence(self, problem: sf.Problem) -> float:
+        return 5.0
+
+
+class Vague(Hoeffding):
+    """Ten times the radius."""
+
+    name: ClassVar[str] = "vague"
+
+    def new_costs(self, problem: sf.Problem) -> Costs:
+        known = super().new_costs(problem)
+        return known._replace(scale=100.0 * known.scale)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "clause"),
+    [
+        (TooNarrow, "test_bounds_hold_with_their_probability"),
+        (Forgetful, "test_bounds_are_wider_at_a_smaller_delta"),
+        (Vague, "test_bounds_narrow_around_a_constant_cost"),
+    ],
+)
+def test_wrong_bounds_are_refused(wrong: type[Confidence], clause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAMILY, wrong.name, wrong)
+
+    class Contract(ConfidenceContract):
+        make = staticmethod(wrong)
+
+    with pytest.raises(AssertionError):
+        getattr(Contract(), clause)()
+
+
+for family_name in FAMILY:
+    globals()[f"Test_{family_name}"] = type("Test", (ConfidenceContract,), {"make": staticmethod(FAMILY[family_name])})
+Test_coarse_betting = type(
+    "Test", (ConfidenceContract,), {"make": staticmethod(lambda: Betting(bets=3, nodes=2, sides="upper"))}
+)
 
 OTHERS = [name for name in FAMILY if name != "paper"]  # the paper's is under contract with its preset
 
@@ -21,7 +76,7 @@ def contract(cls: Any, confidence: Any) -> type[PolicyContract]:
     class Contract(PolicyContract):
         @staticmethod
         def make(problem: sf.Problem, seed: int) -> sf.Policy:
-            made: sf.Policy = cls(problem, seed, learning_rate=0.3, confidence=confidence)
+            made: sf.Policy = cls(problem, seed, preset="paper", learning_rate=0.3, confidence=confidence)
             return made
 
     return Contract
@@ -86,19 +141,6 @@ def test_costs_that_were_not_counted_are_refused() -> None:
         sf.SOLB.from_dict(data)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_was_excluded_comes_back_with_the_state(name: str) -> None:
-    """Bounds that have seen better days: cheap costs first, dear ones after, saved in between and after."""
-    policy = sf.COLB(PROBLEM, 1, preset="paper", confidence=name)
-    for t in range(200):
-        policy.tell((t % 5, 0.2), 0.5, [float(t > 100 and t % 3 == 0), 0.25])
-        if t in (100, 199):
-            policy, before = sf.COLB.from_dict(json.loads(json.dumps(policy.to_dict()))), policy
-            assert (policy.upper_costs == before.upper_costs).all()
-            assert (policy.lower_costs == before.lower_costs).all()
-    assert (policy.upper_costs < 1).any()
-
-
 COSTS = np.array([[0.1, 0.45, 0.6, 0.8]])
 RUNS = 60
 
@@ -109,7 +151,7 @@ def violating_runs(confidence: Any, weakened: bool = False) -> int:
     problem = sf.Problem(4, [0.5], horizon, 0.1, sf.SafeStrategy([1, 0, 0, 0], [0.1]))
     losses = np.ascontiguousarray(np.broadcast_to([1.0, 0.6, 0.3, 0.0], (horizon, 4)))
     for seed in range(RUNS):
-        policy = sf.SOLB(problem, seed, learning_rate=0.1, confidence=confidence)
+        policy = sf.SOLB(problem, seed, preset="paper", learning_rate=0.1, confidence=confidence)
         if weakened:
             policy._state.known.settings[SHARES] += 4.3
         costs = (np.random.default_rng(seed).random((horizon, 1, 4)) < COSTS).astype(float)

@@ -19,9 +19,8 @@ import pytest
 from scipy.stats import binom
 
 from surefoot.confidence import FAMILY
-from surefoot.kernels.betting import SHARES
 from surefoot.kernels.compile import compiled_apart
-from surefoot.kernels.costs import Costs, observe
+from surefoot.kernels.costs import PAPER, Bound, Costs, observe, unknown_costs
 from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, problem_of
 
@@ -59,25 +58,20 @@ def draw(rng: np.random.Generator) -> Floats:
     return np.ascontiguousarray(np.reshape(columns, (3, 3, LENGTH)).transpose(2, 0, 1))
 
 
-def missing_runs(known: Costs, stop_at: float, seed: int = 0, runs: int = RUNS) -> tuple[int, int, int]:
+def missing_runs(bound: Bound, stop_at: float, seed: int = 0, runs: int = RUNS) -> tuple[int, int, int]:
     """In how many runs a bound, a lower bound, an upper bound has missed."""
     rng, row, found = np.random.default_rng(seed), np.zeros(3), []
     for _ in range(runs):
-        fresh = known._replace(**{name: getattr(known, name).copy() for name in known._fields if name in ARRAYS})
+        fresh = unknown_costs(PROBLEM.n_arms, PROBLEM.n_constraints, bound)
         found.append(misses(fresh, draw(rng), MEANS, row, stop_at))
     return sum(one > 0 for one in found), sum(one & 1 for one in found), sum(one > 1 for one in found)
 
 
-ARRAYS = {"counts", "means", "lower", "upper", "memory"}
-
-
-def weakened(known: Costs, name: str) -> Costs:
+def weakened(bound: Bound) -> Bound:
     """The control: a bound that asks for less evidence."""
-    if known.settings.size:
-        settings = known.settings.copy()
-        settings[SHARES] += np.log(30.0)
-        return known._replace(settings=settings)
-    return known._replace(scale=known.scale / (100.0 if name == "paper" else 16.0))
+    if bound.shares.size:
+        return bound._replace(shares=bound.shares + np.log(30.0))
+    return bound._replace(scale=bound.scale / (100.0 if bound.kind == PAPER else 16.0))
 
 
 def most_misses(share: float) -> int:
@@ -88,7 +82,7 @@ def most_misses(share: float) -> int:
 @pytest.mark.parametrize("stop_at", [math.inf, 1.5], ids=["all observed", "lucky arms dropped"])
 @pytest.mark.parametrize("name", FAMILY)
 def test_no_more_misses_than_delta(name: str, stop_at: float) -> None:
-    missed, low, high = missing_runs(FAMILY[name]().new_costs(PROBLEM), stop_at)
+    missed, low, high = missing_runs(FAMILY[name]().bound(PROBLEM), stop_at)
     assert missed <= most_misses(DELTA)
     assert low <= most_misses(DELTA / 2)
     assert high <= most_misses(DELTA / 2)
@@ -96,7 +90,7 @@ def test_no_more_misses_than_delta(name: str, stop_at: float) -> None:
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_less_evidence_is_caught(name: str) -> None:
-    missed, _, _ = missing_runs(weakened(FAMILY[name]().new_costs(PROBLEM), name), math.inf)
+    missed, _, _ = missing_runs(weakened(FAMILY[name]().bound(PROBLEM)), math.inf)
     assert missed > most_misses(DELTA)
     assert missed >= 0.95 * RUNS
     assert binom.sf(most_misses(DELTA), RUNS, 0.8) > 0.999

@@ -89,14 +89,16 @@ def test_carrying_wealth_on_misses_no_worthwhile_narrowing(bound: Mixture, law: 
     lower, upper, _ = history(bound, PROBLEM, costs)
     asked, most = bound.new_costs(PROBLEM), 0.0
     for k, cost in enumerate(costs):
-        betting.split(asked.memory, 0, 0, 2 * bound.bets, cost)
-        for side, edge in ((False, upper[k]), (True, 1.0 - lower[k])):
+        nodes = asked.nodes[0, 0]
+        betting.split(nodes, cost)
+        for side, edge, wealth in ((False, upper[k], asked.upper_wealth), (True, 1.0 - lower[k], asked.lower_wealth)):
             if edge < 1.0:
-                more, _ = betting.excess(asked.settings, asked.memory, 0, 0, side, k + 1, edge / (1.0 - edge))
+                odds = edge / (1.0 - edge)
+                more, _ = betting.excess(asked.mixture, wealth[0, 0], nodes, side, k + 1, odds)
                 most = max(most, more)
                 assert more < math.log(WORTHWHILE) + 1e-9
             else:
-                assert betting.excluded(asked.settings, asked.memory, 0, 0, side, k + 1, np.inf) > 1e12
+                assert betting.excluded(asked.mixture, wealth[0, 0], nodes, side, k + 1, np.inf) > 1e12
     assert most > 0.5 * math.log(WORTHWHILE)  # it is the rule, and no accident
 
 
@@ -128,8 +130,8 @@ def test_sums_up_to_a_thousand_million(count: int, share: float) -> None:
     """With sums alone the mixture has a closed form, of which 60 digits are known for any number of costs."""
     known, bound = KLMixture().new_costs(PROBLEM), KLMixture()
     ones = count * share + (0.3 if 0.0 < share < 1.0 and count > 1 else 0.0)  # not a whole number
-    known.memory[0, 0, 2 * bound.bets :] = count - ones, ones
-    odds = betting.excluded(known.settings, known.memory, 0, 0, False, count, np.inf)
+    known.nodes[0, 0] = count - ones, ones
+    odds = betting.excluded(known.mixture, known.upper_wealth[0, 0], known.nodes[0, 0], False, count, np.inf)
     enough, sums = 1 / mp.mpf(level_of(PROBLEM)), (mp.mpf(ones), mp.mpf(count - ones))
     if odds == np.inf:  # floating point can tell no excluded candidate from 1
         assert twin.kl_wealth(*sums, 1 - mp.mpf("1e-14"), bound.bets) < enough
@@ -143,9 +145,9 @@ def test_sums_up_to_a_thousand_million(count: int, share: float) -> None:
 @pytest.mark.parametrize("squares", [0.0, 1e-12, 0.25, 3.0, 1e3, 1e6, 2.5e8, 1e9])
 def test_empirical_bernstein_up_to_a_thousand_million(squares: float) -> None:
     bound = EBMixture()
-    told = bound.settings(PROBLEM)
+    mixture = bound.new_costs(PROBLEM).mixture
     for guess in (0.0, 1e3, 1e7):
-        reach = mp.mpf(eb_mixture.reach(told, squares, guess))
+        reach = mp.mpf(eb_mixture.reach(mixture, squares, guess))
         for factor, excludes in ((mp.mpf(1), True), (1 - mp.mpf("1e-6"), False)):
             terms = (
                 share * mp.exp(bet * reach * factor + (mp.log(1 - bet) + bet) * mp.mpf(squares))
@@ -159,8 +161,7 @@ def test_empirical_bernstein_up_to_a_thousand_million(squares: float) -> None:
 def test_radii_are_rounded_outward_by_little(name: str, count: int) -> None:
     known = FAMILY[name]().new_costs(PROBLEM)
     known.counts[0], known.means[0, 0] = count - 1, 0.25
-    if known.memory.size:
-        known.memory[0, 0, 0] = 0.1 * count
+    known.squares[0, 0] = 0.1 * count
     observe(known, 0, np.array([0.5]))
     mean, n = mp.mpf(known.means[0, 0]), mp.mpf(count)
     log = mp.log(PROBLEM.horizon / mp.mpf(level_of(PROBLEM)))
@@ -168,9 +169,9 @@ def test_radii_are_rounded_outward_by_little(name: str, count: int) -> None:
         radius = mp.sqrt(log / (2 * n))
     elif name == "bernstein":
         log += mp.log(2)
-        radius = mp.sqrt(2 * mp.mpf(known.memory[0, 0, 0]) / (n - 1) * log / n) + 7 * log / (3 * (n - 1))
+        radius = mp.sqrt(2 * mp.mpf(known.squares[0, 0]) / (n - 1) * log / n) + 7 * log / (3 * (n - 1))
     else:
-        radius = mp.mpf(eb_mixture.reach(known.settings, known.memory[0, 0, 0], 0.0)) / n
+        radius = mp.mpf(eb_mixture.reach(known.mixture, known.squares[0, 0], 0.0)) / n
     for found, exact in ((mp.mpf(known.upper[0, 0]) - mean, radius), (mean - mp.mpf(known.lower[0, 0]), radius)):
         if radius < 0.2:
             assert exact <= found <= exact * (1 + mp.mpf("1e-6")) + 2 * rounding(count)
@@ -215,7 +216,8 @@ def test_extremes_stay_finite(name: str, delta: float) -> None:
     problem = problem_of(delta=delta)
     for costs in (np.zeros(300), np.ones(300), np.full(300, 1 - 1e-13), np.full(300, 1e-13), np.tile([0.0, 1.0], 150)):
         lower, upper, known = history(FAMILY[name](), problem, costs)
-        assert np.isfinite(known.memory).all()
+        for remembered in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes):
+            assert np.isfinite(remembered).all()
         assert np.isfinite(lower).all()
         assert np.isfinite(upper).all()
         assert (lower <= costs.mean() + 1e-9).all()
@@ -233,12 +235,12 @@ def test_after_a_thousand_ones_a_zero_bounds_from_above() -> None:
         assert lower[-1] > 0.98
 
 
-def test_settings_are_the_bets_of_the_twin() -> None:
-    for bound in (KLMixture(), EBMixture(), Betting(bets=7)):
-        told = bound.settings(PROBLEM)
-        for j, (bet, share) in enumerate(twin.bets(bound.bets)):
-            assert told[0, j] == pytest.approx(float(bet), rel=1e-14)
-            assert math.exp(told[1, j]) == pytest.approx(float(share) * level_of(PROBLEM), rel=1e-12)
+def test_bets_are_those_of_the_twin() -> None:
+    for family in (KLMixture(), EBMixture(), Betting(bets=7)):
+        bound = family.bound(PROBLEM)
+        for j, (bet, share) in enumerate(twin.bets(family.bets)):
+            assert bound.fractions[j] == pytest.approx(float(bet), rel=1e-14)
+            assert math.exp(bound.shares[j]) == pytest.approx(float(share) * level_of(PROBLEM), rel=1e-12)
 
 
 def test_all_of_delta_on_the_upper_bounds_is_one_factor_of_two() -> None:

@@ -84,8 +84,11 @@ def width_now(bound: Betting, costs: Floats) -> float:
     """The distance between what the nodes exclude above and below, whatever was excluded before."""
     known, n = bound.new_costs(PROBLEM), len(costs)
     for cost in costs:
-        betting.split(known.memory, 0, 0, 2 * bound.bets, cost)
-    above, below = (betting.excluded(known.settings, known.memory, 0, 0, side, n, np.inf) for side in (False, True))
+        betting.split(known.nodes[0, 0], cost)
+    above, below = (
+        betting.excluded(known.mixture, wealth[0, 0], known.nodes[0, 0], side, n, np.inf)
+        for side, wealth in ((False, known.upper_wealth), (True, known.lower_wealth))
+    )
     return above / (1 + above) - 1 / (1 + below)
 
 

@@ -83,3 +83,20 @@ def emptiness(lower: Floats, limits: Floats, floor: float) -> float:
     )
     assert answer.status == 0
     return float(answer.x[-1])
+
+
+def nearly_tied(seed: int) -> tuple[Floats, Floats, Floats]:
+    """Losses, costs and limits of a linear program in which much is equal, or differs by 1e-16 to 1e-9."""
+    rng = np.random.default_rng(seed)
+    n_arms, n_constraints = int(rng.integers(2, 21)), int(rng.integers(1, 6))
+    digits, n_kinds = int(rng.integers(3)), int(rng.integers(1, n_arms + 1))
+    kind = rng.integers(n_kinds, size=n_arms)  # arms of a kind have the same costs
+    losses = np.round(rng.random(n_arms), digits)
+    costs = np.round(rng.random((n_constraints, n_kinds)), digits)[:, kind]
+    tied = rng.random(n_constraints) < 0.5
+    limits = costs[np.arange(n_constraints), rng.integers(n_arms, size=n_constraints)]
+    limits = np.where(tied, limits, np.round(rng.random(n_constraints), digits))
+    for part in (losses, costs, limits):
+        apart = 10.0 ** rng.uniform(-16, -9, part.shape if rng.random() < 0.5 else 1)
+        part += apart * rng.integers(-2, 3, part.shape) * (rng.random(part.shape) < rng.random())
+    return losses, costs, limits

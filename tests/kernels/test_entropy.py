@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surefoot.analysis.optimum import widest_margin
-from surefoot.kernels.entropy import entropy, project_entropy
+from surefoot.kernels.entropy import Entropy, project_entropy
+from surefoot.kernels.layout import zeros
 from surefoot.kernels.types import EMPTY
 
 
@@ -24,7 +25,7 @@ def test_optimality_conditions(n_arms: int, n_constraints: int, kind: str, seed:
     costs, limits = 1.7 * rng.random((n_constraints, n_arms)) - 0.7, rng.random(n_constraints)
     if kind and n_constraints > 1:
         costs[1], limits[1] = (costs[0], limits[0]) if kind == "duplicate" else (costs[0] / 2, limits[0] / 2)
-    strategy, work = np.zeros(n_arms), entropy(n_constraints)
+    strategy, work = np.zeros(n_arms), zeros(Entropy, m=n_constraints)
     status = project_entropy(center, losses, costs, limits, strategy, work)
     margin = widest_margin(costs, limits)[1] if n_constraints else 1.0
     if status == EMPTY:
@@ -45,7 +46,7 @@ def test_constraints_are_active_and_sets_empty_on_the_way() -> None:
     rng = np.random.default_rng(0)
     active, empty = 0, 0
     for _ in range(300):
-        costs, limits, work = rng.random((2, 4)), rng.random(2), entropy(2)
+        costs, limits, work = rng.random((2, 4)), rng.random(2), zeros(Entropy, m=2)
         status = project_entropy(np.full(4, 0.25), np.array([1.0, 0, 0, 0]), costs, limits, np.zeros(4), work)
         empty += status == EMPTY
         active += status != EMPTY and work.multipliers.max() > 0
@@ -62,7 +63,8 @@ def test_constraints_are_active_and_sets_empty_on_the_way() -> None:
 )
 def test_multipliers_next_to_zero_block_nothing(center: Any, losses: Any, costs: Any, limits: Any) -> None:
     # on these a constraint that has just let go once made every step useless, and the set was called empty
-    strategy, work = np.zeros(2), entropy(len(limits))
-    arrays = [np.array(part, float) for part in (center, losses, costs, limits)]
-    assert project_entropy(*arrays, strategy, work) != EMPTY
-    assert (arrays[2] @ strategy <= arrays[3] + 1e-10).all()
+    strategy, work = np.zeros(2), zeros(Entropy, m=len(limits))
+    rows, most = np.array(costs, float), np.array(limits, float)
+    status = project_entropy(np.array(center, float), np.array(losses, float), rows, most, strategy, work)
+    assert status != EMPTY
+    assert (rows @ strategy <= most + 1e-10).all()

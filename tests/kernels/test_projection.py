@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import mpmath
@@ -164,7 +165,7 @@ def test_every_digit_of_the_strategy(seed: int) -> None:
 # Corner cases by name -------------------------------------------------------------------------------------------------
 
 
-def flat(n_arms: int, lower: object, limits: object, floor: float = 1e-4, **changes: object) -> Instance:
+def flat(n_arms: int, lower: object, limits: object, floor: float = 1e-4, **changes: Any) -> Instance:
     """A small instance around the uniform strategy."""
     instance = Instance(
         np.full(n_arms, 1 / n_arms), np.full(n_arms, 0.1), np.zeros(n_arms),
@@ -297,7 +298,8 @@ def test_a_vertex_at_which_exchange_and_newton_undo_each_other() -> None:
         ],
     ]
     loss = [0, 0, 0, 0, 0, 0, 95.77904556, 0, 0]
-    instance = Instance(*map(np.array, (center, rates, loss, lower, [-0.6854355, -0.7417964])), 1 / 141)  # type: ignore[arg-type]
+    limits = [-0.6854355, -0.7417964]
+    instance = Instance(*(np.array(part) for part in (center, rates, loss, lower, limits)), floor=1 / 141)
     found = check(instance)
     assert found is not None
     assert found.worst() < 1e-12
@@ -306,7 +308,8 @@ def test_a_vertex_at_which_exchange_and_newton_undo_each_other() -> None:
 def test_a_line_along_which_the_dual_is_far_from_quadratic() -> None:
     """A step that overshoots where the slope is negative can lower the dual, and active sets then come round again."""
     data = Path(__file__).with_name("overshoot.json").read_text()
-    instance = Instance(*(np.array(part) if isinstance(part, list) else part for part in json.loads(data)))
+    *parts, floor = json.loads(data)
+    instance = Instance(*(np.array(part) for part in parts), floor=floor)
     found = check(instance)
     assert found is not None
     assert found.worst() < 1e-12
@@ -338,7 +341,7 @@ def test_inputs_are_left_alone() -> None:
     before = [np.copy(part) for part in instance]
     sf.project(*instance)
     for was, part in zip(before, instance, strict=True):
-        assert np.array_equal(was, part)
+        assert np.array_equal(was, np.asarray(part))
 
 
 def test_arrays_of_any_kind_are_taken() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from surefoot.kernels.record import ROWS, SEEN, SQUARES, TOTAL, enter, optimistic
+from surefoot.kernels.layout import zeros
+from surefoot.kernels.record import Record, enter, optimistic
 from surefoot.kernels.types import Floats
 
 HORIZON = 4000
@@ -17,7 +18,7 @@ def alarms(losses: Floats, log_horizon: float = np.log(HORIZON)) -> int:
     """How many streams, one a row, raise an alarm."""
     raised = 0
     for stream in losses:
-        record = np.zeros((ROWS, 1))
+        record = zeros(Record, K=1)
         raised += any(enter(record, 0, loss, log_horizon) for loss in stream.tolist())
     return raised
 
@@ -47,14 +48,14 @@ def test_a_change_is_found_soon(before: float, after: float, within: int) -> Non
 
 
 def test_what_is_recorded() -> None:
-    record = np.zeros((ROWS, 2))
+    record = zeros(Record, K=2)
     losses = [0.3, 0.9, 0.0, 1.0]
     for loss in losses:
         assert not enter(record, 1, loss, 5.0)
-    assert record[SEEN].tolist() == [0, 4]
-    assert record[TOTAL, 1] == pytest.approx(2.2)
+    assert record.seen.tolist() == [0, 4]
+    assert record.total[1] == pytest.approx(2.2)
     means = [0.5, 0.8 / 2, 1.7 / 3, 1.7 / 4]
-    assert record[SQUARES, 1] == pytest.approx(sum((a - b) ** 2 for a, b in zip(losses, means, strict=True)))
+    assert record.squares[1] == pytest.approx(sum((a - b) ** 2 for a, b in zip(losses, means, strict=True)))
     assert optimistic(record, 0, 3.0) == -1.0
-    radius = np.sqrt(2 * 3.0 * record[SQUARES, 1]) / 4 + 3.0 / 8
+    radius = np.sqrt(2 * 3.0 * record.squares[1]) / 4 + 3.0 / 8
     assert optimistic(record, 1, 3.0) == pytest.approx(0.55 - min(1.0, radius))

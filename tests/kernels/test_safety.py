@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surefoot.kernels.linear import program
+from surefoot.kernels.layout import zeros
+from surefoot.kernels.linear import Program
 from surefoot.kernels.safety import lose_least
 from surefoot.kernels.types import EMPTY, SOLVED, Floats
 
@@ -28,7 +29,7 @@ class Found(NamedTuple):
 
 def found(losses: Floats, upper: Floats, limits: Floats, safe_costs: Floats) -> Found:
     n_arms, safe = upper.shape[1], np.eye(upper.shape[1])[0]
-    task, vertex, strategy = program(n_arms + 1, len(upper)), np.zeros(n_arms + 1), np.zeros(n_arms)
+    task, vertex, strategy = zeros(Program, K=n_arms + 1, m=len(upper)), np.zeros(n_arms + 1), np.zeros(n_arms)
     task.losses[:n_arms], task.limits[:], task.costs[:, n_arms] = losses, limits, safe_costs
     status = lose_least(task, vertex, upper, safe, safe_costs, strategy)
     weight = float(vertex[n_arms])

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefoot.kernels.dual import BASE, Workspace, workspace
+from surefoot.kernels.dual import BASE, Workspace
+from surefoot.kernels.layout import zeros
 from surefoot.kernels.projection import project
 from surefoot.kernels.types import EMPTY
 from surefoot.kernels.warm import resume
@@ -21,7 +22,7 @@ def draw(rng: np.random.Generator, n_arms: int, n_constraints: int, horizon: int
 
 
 def prepare(instance: Instance) -> Workspace:
-    work: Workspace = workspace(instance.center.size, instance.limits.size)
+    work: Workspace = zeros(Workspace, K=instance.center.size, m=instance.limits.size)
     work.arms[BASE] = 1 / (instance.learning_rates * instance.center) + instance.loss_estimate
     return work
 

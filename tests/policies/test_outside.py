@@ -6,83 +6,90 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
-import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.kernels.compile import OPTIONS, njit
-from surefoot.kernels.episode import lives_by
-from surefoot.kernels.types import SOLVED
-from surefoot.rules import Floats
-from tests.contracts.suite import PolicyContract
+from surefoot.kernels.compile import compiled
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import COUNT, derived, saved
+from surefoot.kernels.types import SOLVED, Integers
+from surefoot.rules import SHARE, Floats
+from surefoot.testing import PolicyContract, make_problem
 
 
 class State(NamedTuple):  # step 1: a class, and the state of it
-    counts: Floats
-    means: Floats
-    strategy: Floats
-    safe_weight: Floats
+    counts: Annotated[Integers, saved("K", rule=COUNT)]
+    means: Annotated[Floats, saved("K", rule=SHARE)]
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]
 
 
-@njit(**{**OPTIONS, "cache": False})
-def update(state, arm, propensity, loss, costs):  # type: ignore[no-untyped-def]  # step 2: one round, compiled
+@compiled
+def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:  # step 2
     state.counts[arm] += 1
     state.means[arm] += (loss - state.means[arm]) / state.counts[arm]
+    choose(state)
+    return SOLVED
+
+
+@compiled
+def choose(state: State) -> None:
     best = 0
     for a in range(state.means.size):
         if state.means[a] < state.means[best]:
             best = a
     for a in range(state.means.size):
         state.strategy[a] = 0.1 / state.means.size + (0.9 if a == best else 0.0)
-    return SOLVED
 
 
-lives_by(State, update)
-
-
-class EpsilonGreedy(sf.Policy):
+class EpsilonGreedy(sf.Policy[State]):
     """Plays what was best so far, and one time in ten anything."""
 
+    name: ClassVar[str] = "epsilon-greedy"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(State, update, choose)
 
     def __init__(self, problem: sf.Problem, seed: int | None = None) -> None:  # it has no options
         super().__init__(problem, seed)
-
-    def _start(self) -> State:
-        n_arms = self.problem.n_arms
-        return State(np.zeros(n_arms), np.zeros(n_arms), np.full(n_arms, 1 / n_arms), np.zeros(1))
-
-    def _restored(self) -> None:
-        best = self._state.means.argmin()
-        self._state.strategy[:] = 0.1 / self.problem.n_arms + 0.9 * (np.arange(self.problem.n_arms) == best)
 
 
 class Plainly(EpsilonGreedy):
     """The same without compiled code: a `_learn` in plain Python."""
 
-    def _start(self) -> State:
-        n_arms = self.problem.n_arms
-        return Unknown(np.zeros(n_arms), np.zeros(n_arms), np.full(n_arms, 1 / n_arms), np.zeros(1))  # type: ignore[return-value]
+    algorithm = Algorithm(State, begin=choose)
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
-        update.py_func(self._state, arm, propensity, loss, costs)
-
-
-class Unknown(NamedTuple):
-    counts: Floats
-    means: Floats
-    strategy: Floats
-    safe_weight: Floats
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        state = self._state
+        state.counts[arm] += 1
+        state.means[arm] += (loss - state.means[arm]) / state.counts[arm]
+        state.strategy[:] = 0.1 / state.means.size
+        state.strategy[state.means.argmin()] += 0.9
 
 
 class TestContract(PolicyContract):  # step 4: the contract; step 3, the registry, is for the package's own
     make = staticmethod(EpsilonGreedy)
+    weighs_losses = False
 
 
-class TestPlainContract(PolicyContract):
+class TestPlainContract(TestContract):
     make = staticmethod(Plainly)
+
+
+class Forgetful(EpsilonGreedy):
+    """Forgets its seed: a mistake that is not in the mathematics."""
+
+    def __init__(self, problem: sf.Problem, seed: int | None = None) -> None:
+        super().__init__(problem, None)
+
+
+def test_the_contract_refuses_an_outside_policy_that_breaks_it() -> None:
+    class Contract(TestContract):
+        make = staticmethod(Forgetful)
+
+    with pytest.raises(AssertionError):
+        Contract().test_same_seed_same_run(make_problem("K=5 m=2"))
 
 
 def test_it_can_be_simulated_and_learns() -> None:  # step 5: what it is for, and a control
@@ -94,25 +101,27 @@ def test_it_can_be_simulated_and_learns() -> None:  # step 5: what it is for, an
 
 
 OUTSIDE = """
-from typing import NamedTuple
-import numpy as np, surefoot as sf
-from surefoot.kernels.compile import OPTIONS, njit
-from surefoot.kernels.episode import lives_by
+from typing import Annotated, NamedTuple
+import surefoot as sf
+from surefoot.kernels.compile import compiled
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import derived
+from surefoot.kernels.types import Floats
 
 class State(NamedTuple):
-    strategy: np.ndarray
-    safe_weight: np.ndarray
+    strategy: Annotated[Floats, derived("K")]
+    safe_weight: Annotated[Floats, derived(1)]
 
-@njit(**{**OPTIONS, "cache": False})
-def update(state, arm, propensity, loss, costs):
+@compiled
+def update(state, arm, propensity, weight, loss, costs):
     return 0
 
-lives_by(State, update)
-
 class Mine(sf.Policy):
+    name = "mine"
     kind = "none"
-    def _start(self):
-        return State(np.full(2, 0.5), np.zeros(1))
+    algorithm = Algorithm(State, update)
+    def _start(self, state):
+        state.strategy = 0.5
 """
 PLAY = """
 import numpy as np, surefoot as sf

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
 from surefoot.kernels.safety import weight_needed
+from surefoot.policies.guarded import Guarded
 from surefoot.rules import Floats
 from tests.policies.constants import shrink_radius
 
@@ -42,13 +42,13 @@ def problem_of(horizon: int = 3000) -> sf.Problem:
     return sf.Problem(5, THRESHOLDS, horizon, 0.1, sf.SafeStrategy(SAFE, COSTS @ SAFE))
 
 
-def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
+def simulate(policy: Guarded, n_rounds: int, seed: int) -> list[Round]:
     """Play; costs are Bernoulli, losses change their ranking half-way."""
     rng = np.random.default_rng(seed)
     means = np.array([0.9, 0.6, 0.5, 0.3, 0.1])
     history = []
     for t in range(n_rounds):
-        losses = (rng.random(5) < (means if t < n_rounds // 2 else means[::-1])) * 1.0
+        losses = (rng.random(5) < (means if t < n_rounds // 2 else means[::-1])).astype(np.float64)
         decision = policy.ask()
         costs = (rng.random(2) < COSTS[:, decision.arm]) * 1.0
         before = (policy.proposal, policy.strategy, policy.safe_weight, policy.learning_rates)
@@ -69,15 +69,15 @@ def simulate(policy: MirrorDescent, n_rounds: int, seed: int) -> list[Round]:
     return history
 
 
-def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> MirrorDescent:
+def make(cls: Any, rate: float = 0.05, shrink: float = 0.1, seed: int = 5) -> Guarded:
     """A policy that moves: a practical rate, and a radius that bites (safety in truth is not the point here)."""
-    policy: MirrorDescent = cls(problem_of(), seed, preset="paper", learning_rate=rate)
+    policy: Guarded = cls(problem_of(), seed, preset="paper", learning_rate=rate)
     shrink_radius(policy, shrink)
     return policy
 
 
 @pytest.fixture(scope="module", params=["COLB", "SOLB"])
-def run(request: pytest.FixtureRequest) -> tuple[MirrorDescent, list[Round]]:
+def run(request: pytest.FixtureRequest) -> tuple[Guarded, list[Round]]:
     policy = make(getattr(sf, request.param))
     return policy, simulate(policy, 2500, seed=8)
 
@@ -98,10 +98,10 @@ def slack_of_step(step: Round, u: Floats, x_after: Floats) -> float:
     """Right minus left side of D1 for one comparator u."""
     left = step.loss_estimate * (step.proposal[step.arm] - u[step.arm])
     right = divergence(step.rates, u, step.proposal) - divergence(step.rates, u, x_after)
-    return right + step.rates[step.arm] * (step.proposal[step.arm] * step.loss_estimate) ** 2 - left
+    return float(right + step.rates[step.arm] * (step.proposal[step.arm] * step.loss_estimate) ** 2 - left)
 
 
-def test_d1_one_step_inequality(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d1_one_step_inequality(run: tuple[Guarded, list[Round]]) -> None:
     policy, history = run
     rng = np.random.default_rng(0)
     worst, broken = np.inf, np.inf
@@ -116,13 +116,13 @@ def test_d1_one_step_inequality(run: tuple[MirrorDescent, list[Round]]) -> None:
     assert broken < -1e-2
 
 
-def test_d2_sum_over_rounds(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d2_sum_over_rounds(run: tuple[Guarded, list[Round]]) -> None:
     """Lemma 5, with its constants: for a comparator in every set, regret of mirror descent is bounded on every path."""
     policy, history = run
     if policy.kind == "hard":
         pytest.skip("stated for loss estimates of the proposal itself")
     problem, eta = policy.problem, 0.05
-    n_arms, horizon = problem.n_arms, problem.horizon
+    n_arms, horizon = problem.n_arms, problem.rounds
     log = np.log(horizon)
     start = (n_arms * np.log(horizon / n_arms) + n_arms * (log + 1) / (5 * log) + n_arms / (5 * log)) / eta
     comparators = [
@@ -139,7 +139,7 @@ def test_d2_sum_over_rounds(run: tuple[MirrorDescent, list[Round]]) -> None:
     assert checked >= 1
 
 
-def test_d3_caps_rates_and_floor(run: tuple[MirrorDescent, list[Round]]) -> None:
+def test_d3_caps_rates_and_floor(run: tuple[Guarded, list[Round]]) -> None:
     policy, history = run
     problem, lowest = policy.problem, np.ones(5)
     assert (policy.learning_rates > 0.05).any()  # increases happened
@@ -148,10 +148,10 @@ def test_d3_caps_rates_and_floor(run: tuple[MirrorDescent, list[Round]]) -> None
         assert (step.after >= problem.floor).all()
         assert abs(step.after.sum() - 1) < 1e-14
     assert (policy.inverse_caps >= 1 / lowest).all()
-    assert (policy.inverse_caps <= 2 * problem.horizon).all()
+    assert (policy.inverse_caps <= 2 * problem.rounds).all()
     increases = np.log(policy.learning_rates / 0.05) / np.log(problem.growth)
     assert increases == pytest.approx(increases.round(), abs=1e-9)
-    assert (increases <= np.log2(problem.horizon / problem.n_arms)).all()
+    assert (increases <= np.log2(problem.rounds / problem.n_arms)).all()
     assert (policy.learning_rates / 0.05 <= 4.24).all()
 
 
@@ -182,9 +182,10 @@ def test_d4_mixing() -> None:
 
 def test_d4_weight_with_one_constraint_far_below_its_safe_cost() -> None:
     """Two constraints: one violated, one whose cost is far below the safe strategy's own."""
-    problem = sf.Problem(2, [0.5, 0.5], 10_000, 0.1, sf.SafeStrategy([0, 1], [0.2, 0.4]))
+    safe = sf.SafeStrategy([0, 1], [0.2, 0.4])
+    problem = sf.Problem(2, [0.5, 0.5], 10_000, 0.1, safe)
     upper = np.array([[0.9, 0.9], [0.1, 0.1]])
-    weight = weight_needed(np.array([0.5, 0.5]), upper, problem.thresholds.copy(), problem.safe.costs.copy())
+    weight = weight_needed(np.array([0.5, 0.5]), upper, problem.thresholds.copy(), safe.costs.copy())
     assert weight == pytest.approx(0.4 / 0.7)
     assert literal_weight(np.array([0.9, 0.1]), problem) > 1
 
@@ -208,7 +209,7 @@ def test_d5_regret_splits_exactly() -> None:
 def test_empty_sets_scatter_the_proposal_and_play_safe(cls: Any) -> None:
     """With a radius near 0 and costs above every threshold no strategy looks safe."""
     problem = sf.Problem(3, [0.2], 1000, 0.1, sf.SafeStrategy([0, 0, 1], [0.1]))
-    policy: MirrorDescent = cls(problem, 4, learning_rate=0.1)
+    policy: Guarded = cls(problem, 4, preset="paper", learning_rate=0.1)
     shrink_radius(policy, 1e-10)
     for arm in range(3):
         policy.tell(sf.Decision(arm, 0.5), 0.5, [1.0])

@@ -43,8 +43,10 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
     optimism, lag = {"practical": (0.5, 0.3), "guaranteed": (1.0, 0.0)}[preset]
     totals, spent, found, losses, eta, since = np.zeros(4), 0.0, 0.0, 0.0, 1.0, 0
     diaries, ahead, squares, evidence = [Diary() for _ in range(4)], 0.0, 0.0, math.log(4 * 2 / 0.05)
-    share, (plan, programmed), weights = 0.1 if bold else 1.0, policy._state.leader.plans.copy(), [policy.safe_weight]
-    before, programs_weight, plans_weight = policy.proposal, *policy._state.leader.plan_weights[::-1].tolist()
+    share, weights, before, safe_strategy = 0.1 if bold else 1.0, [policy.safe_weight], policy.proposal, problem.safe
+    plan, programmed = policy._state.plans.strategies.copy()
+    plans_weight, programs_weight = policy._state.plans.safe_weights.tolist()
+    assert safe_strategy is not None
     active, by_arm, cut, kept, changes, moved, solved = 0, 0, 0, 0, 0, 0, 0
     for t, (decision, loss) in enumerate(play(policy, 3000, 3, change=2000), start=1):
         arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
@@ -66,17 +68,17 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
         keeps = not changed and eta**2 * (spent - found) < lag**2 and not looks(int(known.counts[arm]))
         seen = len(diaries[arm].before) + len(diaries[arm].late)
         plans_anew = bold and (changed or looks(seen))
-        leader_state = policy._state.leader
+        plans = policy._state.plans
         if plans_anew:
-            programmed, programs_weight = leader_state.plans[1].copy(), float(leader_state.plan_weights[1])
+            programmed, programs_weight = plans.strategies[1].copy(), float(plans.safe_weights[1])
             bounds = np.array([diary.optimistic(evidence) for diary in diaries])
             bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0)
-            wanted_loss = least_loss(bounds, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs)
+            wanted_loss = least_loss(bounds, upper, problem.thresholds, safe_strategy.strategy, safe_strategy.costs)
             assert bounds @ programmed == pytest.approx(wanted_loss, abs=1e-9)
-            rest = programmed - programs_weight * problem.safe.strategy
+            rest = programmed - programs_weight * safe_strategy.strategy
             assert (rest >= -1e-12).all()
-            assert (upper @ rest + programs_weight * problem.safe.costs <= problem.thresholds + 1e-12).all()
-        assert (leader_state.plans[1] == programmed).all() or not bold
+            assert (upper @ rest + programs_weight * safe_strategy.costs <= problem.thresholds + 1e-12).all()
+        assert (plans.strategies[1] == programmed).all() or not bold
         if keeps:
             kept += 1
             assert (policy.proposal == before).all()
@@ -90,7 +92,7 @@ def test_rounds_follow_their_twins(preset: str, safe: str) -> None:
                 assert policy.proposal == pytest.approx(wanted, abs=1e-9)
                 active += bool((rows @ wanted > problem.limits - 1e-6).any())
             plan, plans_weight = mixture(
-                policy.proposal, upper, problem.thresholds, problem.safe.strategy, problem.safe.costs,
+                policy.proposal, upper, problem.thresholds, safe_strategy.strategy, safe_strategy.costs,
                 totals, max(1, since), bold,
             )  # fmt: skip
         if bold and (plans_anew or not keeps):
@@ -121,25 +123,25 @@ def test_lagging_plans_are_saved_and_checked() -> None:
             assert restored.to_dict() == policy.to_dict()
             assert (restored.strategy == policy.strategy).all()
             assert restored.safe_weight == policy.safe_weight
-            lagging += bool(policy._state.learner.found[0] < policy._state.learner.spent[0])
+            lagging += bool(policy._state.learner.spent_then[0] < policy._state.learner.spent[0])
     assert lagging > 5
     data = policy.to_dict()
     safe = [0, 0, 0.5, 0.5]
     assert policy.upper_costs[0, 0] > 0.5
     for field, value, message in (
-        ("plans", [safe, [1.0, 0, 0, 0]], "state.plans must cost at most 0.5 at the upper bounds, got"),
-        ("plans", [[0, 0, 0, 0.9], safe], "state.plans must sum to 1, got a sum of 0.9"),
-        ("plan_weights", [0.99, 0.99], "state.plan_weights must be at most .* for these plans, got 0.99"),
+        ("strategies", [safe, [1.0, 0, 0, 0]], "state.plans.strategies must cost at most 0.5 at the upper bounds, got"),
+        ("strategies", [[0, 0, 0, 0.9], safe], "state.plans.strategies must sum to 1, got a sum of 0.9"),
+        ("safe_weights", [0.99, 0.99], "state.plans.safe_weights must be at most .* for these plans, got 0.99"),
     ):
-        leader = {**data["state"]["leader"], field: value}
+        plans = {**data["state"]["plans"], field: value}
         with pytest.raises(ValueError, match=message):
-            sf.SOLB.from_dict({**data, "state": {**data["state"], "leader": leader}})
+            sf.SOLB.from_dict({**data, "state": {**data["state"], "plans": plans}})
 
 
 def test_bounds_that_move_both_ways_allow_no_lag() -> None:
     policy = sf.SOLB(problem_of("an arm"), 5, preset="practical", confidence="paper")
     for _ in play(policy, 300, 3):
-        assert policy._state.learner.found[0] == policy._state.learner.spent[0]
+        assert policy._state.learner.spent_then[0] == policy._state.learner.spent[0]
 
 
 class Careless(Altered):
@@ -187,7 +189,7 @@ def test_regret_is_a_fraction_of_the_papers() -> None:
 def test_colb_violates_less() -> None:
     scenario = sf.scenarios.make("stochastic-v1", horizon=20_000)
     makers = {
-        "paper": lambda p, s: sf.COLB(p, s, learning_rate="practical"),
+        "paper": lambda p, s: sf.COLB(p, s, preset="paper", learning_rate="practical"),
         "practical": lambda p, s: sf.COLB(p, s, preset="practical"),
     }
     rows = sf.simulate(scenario, makers, range(500, 510), [20_000], workers=2).summary().to_pylist()
@@ -217,26 +219,10 @@ def test_what_needs_a_horizon_says_so() -> None:
         sf.SOLB(endless, preset="practical", confidence="hoeffding")
 
 
-@pytest.mark.parametrize("rate", ["doubling", "theory", "practical"])
-def test_rates_of_mirror_descent_are_not_for_these_presets(rate: str) -> None:
-    with pytest.raises(ValueError, match=r"learning_rate must be a number, or left out, for preset 'practical', .*got"):
-        sf.SOLB(problem_of("an arm"), preset="practical", learning_rate=rate)
-
-
 def test_a_rate_may_be_given() -> None:
     policy = sf.COLB(problem_of("an arm"), 5, preset="practical", learning_rate=0.07)
     for _ in play(policy, 100, 3):
         assert (policy.learning_rates == 0.07).all()
-
-
-def test_the_benchmarks_loss_is_for_mirror_descent() -> None:
-    with pytest.raises(ValueError, match=r"benchmark_loss must be left out for preset 'practical', got 5.0"):
-        sf.SOLB(problem_of("an arm"), preset="practical", benchmark_loss=5.0)
-
-
-def test_weighted_estimates_are_for_mirror_descent() -> None:
-    with pytest.raises(ValueError, match="estimator must be 'paper' for preset 'practical', got 'weighted'"):
-        sf.SOLB(problem_of("an arm"), preset="practical", estimator="weighted")
 
 
 @pytest.mark.parametrize(("n_arms", "m"), [(2, 0), (2, 1), (6, 5), (10, 12)])
@@ -258,16 +244,21 @@ def test_solvers_find_something_in_every_round(n_arms: int, m: int) -> None:
     assert [row["empty_rounds"] for row in rows] == [0] * 10
     if m:
         policy = sf.SOLB(scenario.problem, 1)
-        policy._state.leader.task.limits[:] = -1.0
+        policy._state.plans.program.limits[:] = -1.0
         policy.tell(policy.ask(), 0.5, [0.0] * m)
         assert policy.empty_rounds == 1
-        assert policy._state.leader.plan_weights[1] == 1.0
+        assert policy._state.plans.safe_weights[1] == 1.0
 
 
-def test_absurd_propensities_leave_a_strategy() -> None:
+def test_the_least_propensities_leave_a_strategy_and_lesser_ones_are_refused() -> None:
     policy = sf.SOLB(problem_of("an arm"), 5, preset="practical")
+    least = policy._least_propensity()
     for arm in (0, 1, 0, 3):
-        policy.tell(sf.Decision(arm, 1e-300), 1.0, [1.0, 1.0])
+        before = policy.to_dict()
+        with pytest.raises(ValueError, match=r"^propensity must be in \[.*, 1\], got"):
+            policy.tell(sf.Decision(arm, 0.999 * least), 1.0, [1.0, 1.0])
+        assert policy.to_dict() == before
+        policy.tell(sf.Decision(arm, least), 1.0, [1.0, 1.0])
         assert np.isfinite(policy.strategy).all()
         assert abs(policy.strategy.sum() - 1) < 1e-9
         restored = sf.SOLB.from_dict(json.loads(json.dumps(policy.to_dict())))

@@ -1,4 +1,4 @@
-"""Which preset is meant when none is named, and that it is what shows."""
+"""The preset is the one that is named, or else "practical"; options of another preset are refused."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ import pytest
 import surefoot as sf
 
 PROBLEM = sf.Problem(4, [0.5], 2000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.2]))
+PRESETS = ("paper", "practical", "guaranteed")
 
-MEANT = [
-    ({}, "practical"),
-    ({"preset": None, "learning_rate": None, "benchmark_loss": None}, "practical"),
-    ({"confidence": "betting"}, "practical"),
-    ({"confidence": "paper"}, "practical"),  # bounds alone choose no preset
-    ({"learning_rate": "theory"}, "paper"),
-    ({"learning_rate": "practical"}, "paper"),  # the name of a rate, not of a preset
-    ({"learning_rate": "doubling"}, "paper"),
-    ({"learning_rate": 0.1}, "paper"),
-    ({"learning_rate": np.float32(0.1), "confidence": "betting"}, "paper"),
-    ({"benchmark_loss": 100.0}, "paper"),
-    ({"benchmark_loss": 0.0}, "paper"),
-    ({"preset": "practical", "learning_rate": 0.1}, "practical"),
-    ({"preset": "guaranteed", "learning_rate": 0.1}, "guaranteed"),
-    ({"preset": "guaranteed"}, "guaranteed"),
-    ({"preset": "paper"}, "paper"),
+ANYWHERE: list[dict[str, Any]] = [
+    {},
+    {"learning_rate": None, "benchmark_loss": None},
+    {"learning_rate": 0.1},
+    {"learning_rate": np.float32(0.1), "confidence": "betting"},
+    {"confidence": "betting"},
+    {"confidence": "paper"},
 ]
-OF_SOLB = [({"estimator": "paper"}, "paper"), ({"estimator": "weighted"}, "paper"), ({"estimator": None}, "practical")]
+OF_PAPER: list[dict[str, Any]] = [
+    {"learning_rate": "theory"},
+    {"learning_rate": "practical"},  # the name of a rate, not of a preset
+    {"learning_rate": "doubling"},
+    {"benchmark_loss": 100.0},
+    {"benchmark_loss": 0.0},
+]
+OF_SOLB: list[dict[str, Any]] = [{"estimator": "paper"}, {"estimator": "weighted"}]
 
 
-def feedback(policy: sf.Policy, rounds: int = 200) -> dict[str, Any]:
+def feedback(policy: sf.Policy[Any], rounds: int = 200) -> dict[str, Any]:
     """What a policy has become after some rounds."""
     rng = np.random.default_rng(3)
     for _ in range(rounds):
@@ -41,25 +40,55 @@ def feedback(policy: sf.Policy, rounds: int = 200) -> dict[str, Any]:
     return policy.to_dict()
 
 
-@pytest.mark.parametrize(
-    ("cls", "options", "preset"),
-    [(cls, *case) for cls in (sf.SOLB, sf.COLB) for case in MEANT] + [(sf.SOLB, *case) for case in OF_SOLB],
-)
-def test_the_preset_that_is_meant_is_what_is_played_and_saved(cls: Any, options: dict[str, Any], preset: str) -> None:
-    """To the bit: the same state as with the preset by name, which is another one for any other preset."""
-    left, named = (feedback(cls(PROBLEM, 5, **chosen)) for chosen in (options, {**options, "preset": preset}))
+@pytest.mark.parametrize("options", [*ANYWHERE, {"estimator": None}], ids=str)
+@pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
+def test_no_option_chooses_a_preset(cls: Any, options: dict[str, Any]) -> None:
+    """To the bit: the same state as with "practical" by name, which is another one for any other preset."""
+    if cls is sf.COLB and "estimator" in options:
+        pytest.skip("an option of SOLB")
+    left, named, other = (
+        feedback(cls(PROBLEM, 5, **options, **preset)) for preset in ({}, {"preset": "practical"}, {"preset": "paper"})
+    )
     assert left == named
-    assert left["options"]["preset"] == preset
+    assert left["options"]["preset"] == "practical"
+    assert left["state"] != other["state"]
     data = json.loads(json.dumps(left))
     assert cls.from_dict(data).to_dict() == left
-    assert f"preset='{preset}'" in repr(cls.from_dict(data))
+    assert "preset='practical'" in repr(cls.from_dict(data))
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(cls, options) for cls in (sf.SOLB, sf.COLB) for options in OF_PAPER]
+    + [(sf.SOLB, options) for options in OF_SOLB],
+    ids=str,
+)
+@pytest.mark.parametrize("preset", [None, "practical", "guaranteed"])
+def test_options_of_the_paper_are_refused_elsewhere(cls: Any, options: dict[str, Any], preset: str | None) -> None:
+    """In a sentence that names the option, the preset that was chosen, and the preset to which the option belongs."""
+    ((name, value),) = options.items()
+    chosen = {} if preset is None else {"preset": preset}
+    message = rf"^{name} must .* for preset '{preset or 'practical'}' \(.* belongs? to preset 'paper'\), got {value!r}$"
+    with pytest.raises(sf.RuleError, match=message) as caught:
+        cls(PROBLEM, 5, **options, **chosen)
+    assert (caught.value.argument, caught.value.value) == (name, value)
+    assert cls(PROBLEM, 5, preset="paper", **options).preset.name == "paper"
+
+
+@pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
+@pytest.mark.parametrize("preset", ["fast", None, 3, "Paper"])
+def test_a_preset_must_be_one(cls: Any, preset: Any) -> None:
+    with pytest.raises(sf.RuleError, match=r"^preset must be 'practical' or 'guaranteed' or 'paper', got") as caught:
+        cls(PROBLEM, 5, preset=preset)
+    assert caught.value.value == preset
 
 
 @pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
 def test_presets_differ(cls: Any) -> None:
-    """The control of the test above."""
-    states = [feedback(cls(PROBLEM, 5, preset=preset))["state"] for preset in ("paper", "practical", "guaranteed")]
+    """The control of the first test: whatever is named is what is played."""
+    states = [feedback(cls(PROBLEM, 5, preset=preset))["state"] for preset in PRESETS]
     assert all(one != other for one, other in zip(states, [*states[1:], states[0]]))
+    assert [cls(PROBLEM, preset=preset).preset.name for preset in PRESETS] == list(PRESETS)
 
 
 def test_options_of_the_paper_are_what_they_were() -> None:
@@ -73,12 +102,15 @@ def test_without_a_horizon_nothing_need_be_said(cls: Any) -> None:
     endless = sf.Problem(4, [0.5], None, safe=PROBLEM.safe)
     assert feedback(cls(endless, 5))["options"]["preset"] == "practical"
     with pytest.raises(ValueError, match="problem must have a horizon for preset 'paper', got horizon=None"):
-        cls(endless, 5, learning_rate=0.1)
+        cls(endless, 5, preset="paper", learning_rate=0.1)
 
 
 def test_results_tell_the_preset() -> None:
     scenario = sf.scenarios.make("three-arms-v1", horizon=200)
-    makers = {"solb": sf.SOLB, "moving": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.1)}
+    makers = {
+        "solb": sf.SOLB,
+        "moving": lambda problem, seed: sf.SOLB(problem, seed, preset="paper", learning_rate=0.1),
+    }
     told = sf.simulate(scenario, makers, seeds=1, checkpoints=[200], workers=1).provenance["simulations"][0]
     presets = {name: entry["options"]["preset"] for name, entry in told["policies"].items()}
     assert presets == {"solb": "practical", "moving": "paper"}

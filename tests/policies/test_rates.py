@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.kernels.costs import observe, unknown_costs
+from surefoot.kernels.costs import Bound, observe, unknown_costs
 from surefoot.kernels.safety import weight_needed
-from surefoot.policies.rates import Motionless, comparators_log, shortest_moving, weighted_rate
+from surefoot.policies.rates import Motionless, Sized, comparators_log, shortest_moving, weighted_rate
 from tests.policies.constants import shrink_allowance, shrink_radius
 
-PROBLEM = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.2]))
+SAFE = sf.SafeStrategy([0, 0, 0, 1], [0.2])
+PROBLEM = sf.Problem(4, [0.5], 4000, 0.05, SAFE)
+SIZES = Sized(4, 1, 4000, 0.05)
 MEANS, COSTS = np.array([0.2, 0.5, 0.6, 0.9]), np.array([0.8, 0.5, 0.3, 0.2])
 
 
@@ -33,12 +35,12 @@ def play(policy: Any, n_rounds: int, seed: int) -> Any:
 
 @pytest.mark.parametrize("estimator", ["paper", "weighted"])
 def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estimator: str) -> None:
-    policy = sf.SOLB(PROBLEM, 3, learning_rate="doubling", estimator=estimator)
+    policy = sf.SOLB(PROBLEM, 3, preset="paper", learning_rate="doubling", estimator=estimator)
     shrink_radius(policy, 0.02)
     shrink_allowance(policy, 0.1)
     state = policy._state
-    twin = unknown_costs(4, 1, state.known.scale)
-    thresholds, safe_costs = PROBLEM.thresholds.copy(), PROBLEM.safe.costs.copy()
+    twin = unknown_costs(4, 1, Bound(scale=state.known.scale))
+    thresholds, safe_costs = PROBLEM.thresholds.copy(), SAFE.costs.copy()
     seen = 0
     for decision, cost, restarted in play(policy, 4000, 1):
         observe(twin, decision.arm, np.array([cost]))
@@ -57,7 +59,7 @@ def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estima
         assert (policy.upper_costs == twin.upper).all()
         assert (policy.lower_costs == twin.lower).all()
         assert policy.safe_weight == weight_needed(policy.proposal.copy(), twin.upper, thresholds, safe_costs)
-        mixture = policy.safe_weight * PROBLEM.safe.costs + (1 - policy.safe_weight) * np.minimum(
+        mixture = policy.safe_weight * SAFE.costs + (1 - policy.safe_weight) * np.minimum(
             1, twin.upper @ policy.proposal
         )
         assert (mixture <= thresholds + 1e-12).all()
@@ -65,7 +67,7 @@ def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estima
 
 
 def test_doubling_restarts_when_the_rate_has_spent_its_allowance_and_not_before() -> None:
-    policy = sf.COLB(sf.Problem(4, [], 3000), 3, learning_rate="doubling")
+    policy = sf.COLB(sf.Problem(4, [], 3000), 3, preset="paper", learning_rate="doubling")
     allowance, spent, rate, when = 4 * math.log(3000), 0.0, 0.5, []
     for t in range(3000):
         decision = policy.ask()
@@ -82,9 +84,9 @@ def test_doubling_restarts_when_the_rate_has_spent_its_allowance_and_not_before(
 
 
 def test_absurd_feedback_cannot_drive_the_rate_to_nothing() -> None:
-    policy = sf.COLB(sf.Problem(4, [], 300), 3, learning_rate="doubling")
+    policy = sf.COLB(sf.Problem(4, [], 300), 3, preset="paper", learning_rate="doubling")
     for _ in range(200):
-        policy.tell(sf.Decision(0, 1e-300), 1.0)
+        policy.tell(sf.Decision(0, policy._least_propensity()), 1.0)
     assert policy.learning_rates.min() >= 1e-12
     assert np.isfinite(policy.strategy).all()
     assert sf.COLB.from_dict(json.loads(json.dumps(policy.to_dict()))).to_dict() == policy.to_dict()
@@ -102,8 +104,10 @@ def test_doubling_pays_little_for_not_knowing_the_benchmark_loss() -> None:
         )
         total = best * 3000
         makers = {
-            "doubling": lambda problem, seed: sf.COLB(problem, seed, learning_rate="doubling"),
-            "tuned": lambda problem, seed: sf.COLB(problem, seed, learning_rate="practical", benchmark_loss=total),
+            "doubling": lambda problem, seed: sf.COLB(problem, seed, preset="paper", learning_rate="doubling"),
+            "tuned": lambda problem, seed: sf.COLB(
+                problem, seed, preset="paper", learning_rate="practical", benchmark_loss=total
+            ),
             "theory": lambda problem, seed: sf.COLB(problem, seed, preset="paper"),
         }
         run = sf.simulate(scenario, makers, seeds=20, checkpoints=[3000], workers=2).summary().to_pylist()
@@ -115,7 +119,7 @@ def test_doubling_pays_little_for_not_knowing_the_benchmark_loss() -> None:
 
 def test_late_feedback_counts_by_the_weight_it_was_drawn_with() -> None:
     def fresh() -> sf.SOLB:
-        policy = sf.SOLB(PROBLEM, 3, learning_rate=0.2, estimator="weighted")
+        policy = sf.SOLB(PROBLEM, 3, preset="paper", learning_rate=0.2, estimator="weighted")
         shrink_radius(policy, 0.02)
         return policy
 
@@ -136,7 +140,7 @@ def test_late_feedback_counts_by_the_weight_it_was_drawn_with() -> None:
 
 def test_weighted_is_paper_where_nothing_is_mixed_in() -> None:
     problem = sf.Problem(4, [1.0], 500, safe=sf.SafeStrategy([0, 0, 0, 1], [0.2]))
-    one, two = (sf.SOLB(problem, 3, learning_rate=0.2, estimator=e) for e in ("paper", "weighted"))
+    one, two = (sf.SOLB(problem, 3, preset="paper", learning_rate=0.2, estimator=e) for e in ("paper", "weighted"))
     for policy in (one, two):
         for _ in play(policy, 500, 1):
             pass
@@ -145,7 +149,7 @@ def test_weighted_is_paper_where_nothing_is_mixed_in() -> None:
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan, "1", None, True])
 def test_a_proposal_weight_that_is_none_is_refused(weight: Any) -> None:
-    policy = sf.SOLB(PROBLEM, 3, estimator="weighted")
+    policy = sf.SOLB(PROBLEM, 3, preset="paper", estimator="weighted")
     before = policy.to_dict()
     with pytest.raises(ValueError, match=r"proposal_weight must be .*in \[0, 1\], got"):
         policy.tell((0, 0.5, weight), 0.5, [0.5])
@@ -156,11 +160,11 @@ def test_the_cap_of_weighted_estimates_knows_no_margin() -> None:
     rates = []
     for cost in (0.1, 0.45):
         problem = sf.Problem(4, [0.5], 4000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [cost]))
-        rates.append(sf.SOLB(problem, estimator="weighted").learning_rates[0])
+        rates.append(sf.SOLB(problem, preset="paper", estimator="weighted").learning_rates[0])
     iota = math.log((13 + 2) * math.comb(5, 2) / 0.05)  # 2^13 is the first power of 2 from 8000 on
-    assert comparators_log(PROBLEM) == pytest.approx(iota * math.log(4000))
-    assert rates[0] == rates[1] == weighted_rate(PROBLEM, 4000)
-    assert weighted_rate(PROBLEM, 0) == pytest.approx(1 / (40 * math.log(4000) * iota))
+    assert comparators_log(SIZES) == pytest.approx(iota * math.log(4000))
+    assert rates[0] == rates[1] == weighted_rate(SIZES, 4000)
+    assert weighted_rate(SIZES, 0) == pytest.approx(1 / (40 * math.log(4000) * iota))
 
 
 def test_rates_that_move_nothing_are_said_so() -> None:
@@ -169,24 +173,24 @@ def test_rates_that_move_nothing_are_said_so() -> None:
     ):
         sf.SOLB(PROBLEM, preset="paper")
     with pytest.warns(Motionless, match=r"learning_rate = 0.001 \(0.001\) leaves .* it would need about 4.3e\+04"):
-        sf.COLB(PROBLEM, learning_rate=0.001)
+        sf.COLB(PROBLEM, preset="paper", learning_rate=0.001)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for rate in (0.01, "practical", "doubling"):
-            sf.COLB(PROBLEM, learning_rate=rate)
+            sf.COLB(PROBLEM, preset="paper", learning_rate=rate)
 
 
-@pytest.mark.parametrize("options", [{"preset": "paper"}, {"estimator": "weighted"}, {"learning_rate": 1e-4}])
+@pytest.mark.parametrize("options", [{}, {"estimator": "weighted"}, {"learning_rate": 1e-4}])
 def test_the_rounds_that_would_be_needed(options: dict[str, Any]) -> None:
     """A policy for that horizon gives no warning, one for 10 % less does."""
     with pytest.warns(Motionless) as caught:
-        sf.SOLB(PROBLEM, **options)
+        sf.SOLB(PROBLEM, preset="paper", **options)
     needed = float(str(caught[0].message).split()[-1])
     for factor, moves in ((1.1, True), (0.9, False)):
         problem = sf.Problem(4, [0.5], int(factor * needed), 0.05, PROBLEM.safe)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            sf.SOLB(problem, **options)
+            sf.SOLB(problem, preset="paper", **options)
         assert bool(said) is not moves
 
 

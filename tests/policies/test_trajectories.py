@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
+from surefoot.policies.base import generator
+from surefoot.policies.guarded import Guarded
 from tests.policies.constants import shrink_allowance, shrink_radius
 from tests.reference.algorithms import Colb, Solb
 
 # (K, T, thresholds, safe strategy, its costs, learning rate)
-CASES = {
+CASES: dict[str, Any] = {
     "no constraint": (4, 80, [], [1, 0, 0, 0], [], 0.3),
     "one constraint": (4, 120, [0.5], [0, 0, 0, 1], [0.2], 0.2),
     "two constraints": (3, 120, [0.5, 0.6], [0.5, 0.5, 0], [0.3, 0.4], 0.1),
@@ -53,21 +54,21 @@ def test_kernels_follow_their_twins(name: str, kind: str, shrink: float) -> None
     eta = 0.5 if doubling else eta
     options: dict[str, Any] = {"estimator": "weighted"} if weighted else {}
     rate = "doubling" if doubling else eta
-    policy: MirrorDescent = (sf.SOLB if hard else sf.COLB)(problem, 1, preset="paper", learning_rate=rate, **options)
+    policy: Guarded = (sf.SOLB if hard else sf.COLB)(problem, 1, preset="paper", learning_rate=rate, **options)
     scale = shrink_radius(policy, shrink)
     # K ln T is more than so few rounds can spend
     allowance = shrink_allowance(policy, 0.02 if hard else 0.15) if doubling else np.inf
     # the twin knows the radius as 4 ln(T K m / delta): a delta that no Problem would take shrinks it
     delta = horizon * n_arms * len(alpha) / np.exp(scale / 4) if alpha else 0.1
 
-    twin_rng = np.random.Generator(np.random.PCG64(1))
+    twin_rng = generator(1)
 
     def scatter() -> np.ndarray:
         draws = twin_rng.standard_exponential(n_arms)
-        return 1 / horizon + (1 - n_arms / horizon) * draws / draws.sum()
+        return np.asarray(1 / horizon + (1 - n_arms / horizon) * draws / draws.sum())
 
     arguments = (n_arms, horizon, alpha, delta, eta, scatter)
-    twin = Solb(*arguments, safe, theta, allowance, weighted) if hard else Colb(*arguments, allowance)  # type: ignore[arg-type]
+    twin = Solb(*arguments, safe, theta, allowance, weighted) if hard else Colb(*arguments, allowance)
     active = increases = 0
     for arm, loss, costs in feedback(n_arms, len(alpha), horizon, len(name), 0.8 if name in EMPTY else 0.0):
         propensity = float(policy.strategy[arm])

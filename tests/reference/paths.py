@@ -14,18 +14,18 @@ class Slowly:
 
     def __init__(self, trace: Trace) -> None:
         problem = trace.problem
-        self.path, self.K, self.T = trace, problem.n_arms, problem.horizon
-        self.alpha, self.ln = problem.thresholds.tolist(), math.log(problem.horizon)
+        self.path, self.K, self.T = trace, problem.n_arms, problem.rounds
+        self.alpha, self.ln = problem.thresholds.tolist(), math.log(problem.rounds)
         self.rounds, self.arms = range(len(trace.losses)), range(problem.n_arms)
         self.feed = [trace.losses[t, trace.arms[t]] / trace.strategies[t, trace.arms[t]] for t in self.rounds]
         self.w = [1 - trace.safe_weights[t] for t in self.rounds]
 
     def psi(self, eta: Floats, x: Floats) -> float:
-        return sum(math.log(1 / x[a]) / eta[a] for a in self.arms)
+        return float(sum(math.log(1 / x[a]) / eta[a] for a in self.arms))
 
     def bregman(self, eta: Floats, u: Floats, x: Floats) -> float:
         slope = [-1 / (eta[a] * x[a]) for a in self.arms]
-        return self.psi(eta, u) - self.psi(eta, x) - sum(slope[a] * (u[a] - x[a]) for a in self.arms)
+        return float(self.psi(eta, u) - self.psi(eta, x) - sum(slope[a] * (u[a] - x[a]) for a in self.arms))
 
     def dot(self, x: Any, y: Any) -> float:
         return math.fsum(x[a] * y[a] for a in self.arms)
@@ -78,7 +78,7 @@ class Slowly:
             rest = sum(self.square(s) - self.gain(s, u) for s in learnt)
             slacks.append(moving / eta - kept + rest)
             start, learnt = last + 1, []
-        return min(slacks)
+        return float(min(slacks))
 
     def caps(self) -> float:
         found, lowest = [], [math.inf] * self.K
@@ -90,7 +90,7 @@ class Slowly:
             found += [2 - h[a] / self.T for a in self.arms]
             found += [math.exp(1 / math.log(2)) - eta[a] / self.path.base_rates[t] for a in self.arms]
             found += [x[a] * self.T - 1 for a in self.arms]
-        return min(found)
+        return float(min(found))
 
     def mixing(self) -> float:
         safe = self.path.problem.safe
@@ -113,22 +113,21 @@ class Slowly:
         return self.dot([(upper[a] - lower[a]) / 2 for a in self.arms], x)
 
     def violation(self) -> float:
-        return min(
+        slacks = (
             self.K / self.T + 2 * self.radius(t, x) - max(0, cost - alpha)
             for t, x in enumerate(self.path.strategies)
             for cost, alpha in zip(self.costs(x), self.alpha)
         )
+        return float(min(slacks))
 
     def safety(self) -> float:
-        return min(
-            alpha - cost for x in self.path.strategies for cost, alpha in zip(self.costs(x), self.alpha)
-        )  # fmt: skip
+        slacks = (alpha - cost for x in self.path.strategies for cost, alpha in zip(self.costs(x), self.alpha))
+        return float(min(slacks))
 
     def weight(self) -> float:
         x, rho = self.path.proposals, self.path.problem.margin
-        return min(
-            (2 * self.radius(t, x[t]) + self.K / self.T) / rho - self.path.safe_weights[t] for t in range(1, len(x))
-        )  # fmt: skip
+        wanted = ((2 * self.radius(t, x[t]) + self.K / self.T) / rho for t in range(1, len(x)))
+        return float(min(most - weight for most, weight in zip(wanted, self.path.safe_weights[1:])))
 
     def martingales(self, u: Floats) -> tuple[float, ...]:
         own = own_loss = other = other_loss = 0.0

@@ -79,10 +79,10 @@ class UCB1:
     def played(self) -> Array:
         for a in range(self.K):
             if not self.seen[a]:
-                return np.eye(self.K)[a]
+                return np.asarray(np.eye(self.K)[a])
         n = sum(map(len, self.seen))
         index = [sum(losses) / len(losses) - math.sqrt(self.scale * math.log(n) / len(losses)) for losses in self.seen]
-        return np.eye(self.K)[index.index(min(index))]
+        return np.asarray(np.eye(self.K)[index.index(min(index))])
 
     def round(self, a: int, p: float, loss: float) -> None:
         self.seen[a].append(loss)

@@ -18,7 +18,7 @@ def nearest_price(v: Array, limit: float) -> Array:
     descending = np.sort(v)[::-1]
     shifts = (np.cumsum(descending) - limit) / np.arange(1, v.size + 1)
     last = np.flatnonzero(descending > shifts)[-1]
-    return np.maximum(v - shifts[last], 0)
+    return np.asarray(np.maximum(v - shifts[last], 0))
 
 
 def kl(p: float, q: float) -> float:
@@ -115,11 +115,11 @@ class PessimisticOptimistic(Twin):
     def index(self) -> Array:
         V = self.rho * self.m**0.25 * math.sqrt(2 * (self.t + 1) / 3)
         bounds = self.lower(self.m + 1)
-        return bounds[0] + (self.Q @ (bounds[1:] - self.alpha[:, None]) / V if self.m else 0.0)
+        return np.asarray(bounds[0] + (self.Q @ (bounds[1:] - self.alpha[:, None]) / V if self.m else 0.0))
 
     @property
     def x(self) -> Array:
-        return np.eye(self.K)[np.argmin(self.index)]
+        return np.asarray(np.eye(self.K)[np.argmin(self.index)])
 
 
 class DoublyOptimistic(Twin):
@@ -141,4 +141,4 @@ class DoublyOptimistic(Twin):
     @property
     def x(self) -> Array:
         pairs = self.index
-        return np.eye(self.K)[pairs.index(min(pairs))]
+        return np.asarray(np.eye(self.K)[pairs.index(min(pairs))])

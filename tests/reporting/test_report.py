@@ -19,8 +19,8 @@ from surefoot.reporting.simplex import subject
 from surefoot.reporting.style import Look, short
 
 POLICIES: dict[str, Any] = {
-    "solb": lambda problem, seed: sf.SOLB(problem, seed, learning_rate=0.3),
-    "colb": lambda problem, seed: sf.COLB(problem, seed, learning_rate=0.3),
+    "solb": lambda problem, seed: sf.SOLB(problem, seed, preset="paper", learning_rate=0.3),
+    "colb": lambda problem, seed: sf.COLB(problem, seed, preset="paper", learning_rate=0.3),
     "<i>no & guardrails</i>": lambda problem, seed: sf.LogBarrier(problem, seed, learning_rate=0.3),
 }
 

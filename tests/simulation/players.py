@@ -36,7 +36,7 @@ def always(strategy: Any, **shown: Any) -> Callable[[sf.Problem, int], Always]:
 class Disguised:
     """A policy of the package that the simulation cannot know as one."""
 
-    def __init__(self, policy: sf.Policy) -> None:
+    def __init__(self, policy: sf.Policy[Any]) -> None:
         self.policy = policy
         self.options = policy.to_dict()["options"]
 
@@ -71,6 +71,6 @@ class Disguised:
         self.policy.tell(decision, loss, costs)
 
 
-def quick(cls: type[sf.Policy], **options: Any) -> Callable[[sf.Problem, int], sf.Policy]:
-    """A policy that learns fast enough for something to happen in a short run."""
-    return lambda problem, seed: cls(problem, seed, **{"learning_rate": 0.3, **options})
+def quick(cls: type[sf.Policy[Any]], **options: Any) -> Callable[[sf.Problem, int], sf.Policy[Any]]:
+    """The paper's way at a rate at which something happens in a short run."""
+    return lambda problem, seed: cls(problem, seed, **{"preset": "paper", "learning_rate": 0.3, **options})

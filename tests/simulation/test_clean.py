@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surefoot.policies.mirror import MirrorDescent
 
 import surefoot as sf
 from surefoot.analysis.clean import truncated
+from surefoot.policies.guarded import Guarded
 from surefoot.simulation.world import World, policy_seed
 from tests.policies.constants import shrink_radius
 from tests.simulation.players import always
@@ -25,8 +25,8 @@ SCENARIO = sf.Scenario(
 
 
 def shrunk(cls: Any, factor: float) -> Any:
-    def make(problem: sf.Problem, seed: int) -> sf.Policy:
-        policy: MirrorDescent = cls(problem, seed, preset="paper", learning_rate=0.1)
+    def make(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
+        policy: Guarded = cls(problem, seed, preset="paper", learning_rate=0.1)
         shrink_radius(policy, factor)
         return policy
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from threading import Event
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.rules import Floats
+from surefoot.kernels.episode import Algorithm
+from surefoot.kernels.layout import saved
+from surefoot.rules import SHARE, Floats
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.simulate import Simulation, prepared
 
@@ -86,22 +88,23 @@ def test_an_adversary_cannot_change_what_it_sees() -> None:
 
 
 class Odd(NamedTuple):
-    strategy: Floats
-    safe_weight: Floats
-    scores: Floats  # a name that the package uses for what it need not save
+    strategy: Annotated[Floats, saved("K", rule=SHARE)]
+    safe_weight: Annotated[Floats, saved(1, rule=SHARE)]
+    scores: Annotated[Floats, saved("K")]  # a name that the package uses for what it need not save
 
 
-class Outsider(sf.Policy):
+class Outsider(sf.Policy[Odd]):
+    name: ClassVar[str] = "outsider"
     kind: ClassVar[str] = "none"
+    algorithm = Algorithm(Odd)
 
     def __init__(self, problem: sf.Problem, seed: int | None = None) -> None:
         super().__init__(problem, seed)
 
-    def _start(self) -> Odd:
-        n_arms = self.problem.n_arms
-        return Odd(np.full(n_arms, 1 / n_arms), np.zeros(1), np.zeros(n_arms))
+    def _start(self, state: Any) -> None:
+        state.strategy = 1 / self.problem.n_arms
 
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         self._state.scores[arm] -= loss
         weights = np.exp(0.1 * self._state.scores)
         self._state.strategy[:] = weights / weights.sum()
@@ -118,12 +121,12 @@ def test_the_whole_state_of_an_outside_policy_is_saved() -> None:
 
 
 class NoStrategy(Outsider):
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         self._state.strategy[:] = [2.0, -1.0, 0.0]
 
 
 class NoWeight(Outsider):
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         self._state.safe_weight[0] = 0.5  # of a safe strategy that there is not
 
 
@@ -174,7 +177,7 @@ def test_a_run_is_told_in_a_line() -> None:
 
 
 class Breaks(Outsider):
-    def _learn(self, arm: int, propensity: float, loss: float, costs: Floats) -> None:
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         raise RuntimeError("broken")
 
 
@@ -182,7 +185,7 @@ def test_what_is_finished_is_kept_when_a_policy_breaks() -> None:
     # one worker: the seeds come one after the other, and the second is the one that breaks
     seen: list[int] = []
 
-    def sometimes(problem: sf.Problem, seed: int) -> sf.Policy:
+    def sometimes(problem: sf.Problem, seed: int) -> sf.Policy[Any]:
         seen.append(seed)
         return Breaks(problem, seed) if len(seen) == 3 else Outsider(problem, seed)
 

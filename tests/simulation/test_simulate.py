@@ -244,7 +244,7 @@ class Counted:
 
 
 class Stoppable(Disguised):
-    def __init__(self, policy: sf.Policy, how: Callable[[], None] | None) -> None:
+    def __init__(self, policy: sf.Policy[Any], how: Callable[[], None] | None) -> None:
         super().__init__(policy)
         self.how = how
 
@@ -693,7 +693,7 @@ class Hoarder(sf.COLB):
         vars(self).setdefault("kept", []).append(strategies.copy())
 
 
-def peak(policy: type[sf.Policy], horizon: int) -> int:
+def peak(policy: type[sf.Policy[Any]], horizon: int) -> int:
     """The most memory in use at once during a run, in bytes."""
     scenario = sf.scenarios.make("lower-bound-v1", horizon=horizon)
     tracemalloc.start()

@@ -175,7 +175,7 @@ def test_restarts_can_be_too_few_and_too_many() -> None:
     problem = sf.Problem(3, [], 400, 0.1)
     restarts = []
     for wrong in (mutations.NeverRestarts, None, mutations.RestartsEarly):
-        policy = (COLB if wrong is None else mutant(COLB, wrong))(problem, 3, learning_rate="doubling")
+        policy = (COLB if wrong is None else mutant(COLB, wrong))(problem, 3, preset="paper", learning_rate="doubling")
         for _ in range(400):
             policy.tell(policy.ask(), 0.9)
         restarts.append(policy.restarts)

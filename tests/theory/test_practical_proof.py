@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from surefoot.kernels.leader import LEAST_SHARE, blend, compare, new_leader, weigh
 
 import surefoot as sf
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import WorldLedger
 from surefoot.confidence import Betting
 from surefoot.kernels.costs import observe
-from surefoot.kernels.linear import program
+from surefoot.kernels.layout import layout_of, zeros
+from surefoot.kernels.linear import Program
+from surefoot.kernels.plans import LEAST_SHARE, Plans, blend, compare, set_share, start_plans
 from surefoot.kernels.safety import lose_least, mix_anchored, pessimistic_cost, safe_share
+from surefoot.kernels.types import SOLVED
 from surefoot.policies.practical import TINY
 from surefoot.rules import Floats
 from surefoot.simulation.world import World, policy_seed
@@ -25,12 +27,59 @@ ROUNDS = 3000
 CASES = [("stochastic-v1", True), ("stochastic-v1", False), ("interior-safe-v1", True), ("switching-v1", False)]
 
 
-class LongSteps(sf.SOLB):
-    """SOLB with the plain mean of earlier losses for a baseline, the control of Step 4."""
+def learner_of(policy: sf.Policy[Any]) -> Any:
+    return policy._state.learner
 
-    def _start(self) -> Any:
-        state = super()._start()
-        return state._replace(learner=state.learner._replace(optimism=1.0 - 1e-12))
+
+def plans_of(policy: sf.Policy[Any]) -> Any:
+    return policy._state.plans
+
+
+class LongSteps(sf.SOLB):
+    """SOLB with the plain mean of earlier losses as the baseline, and nothing else changed: the control of Step 4."""
+
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.learner.caps_baseline = 0
+
+
+class Mixing(NamedTuple):
+    """A problem whose costs are known, to make plans for."""
+
+    costs: Floats  # (m, K) true means
+    safe: Floats
+    safe_costs: Floats
+    thresholds: Floats
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> Mixing:
+        """Between two and six arms, one to three constraints, and every second time a safe strategy of one arm."""
+        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        safe = rng.dirichlet(np.full(K, 0.3)) if rng.random() < 0.5 else np.eye(K)[rng.integers(K)]
+        costs = rng.random((m, K))
+        theta = costs @ safe
+        return cls(costs, safe, theta, theta + (1 - theta) * rng.uniform(0.01, 0.9, m))
+
+    def follower_plan(self, rng: np.random.Generator, upper: Floats) -> tuple[Floats, Floats, float]:
+        """A proposal, what is made of it at the upper bounds, and the weight of the safe strategy in that."""
+        m, K = self.costs.shape
+        plan, proposal = np.zeros(K), rng.dirichlet(np.full(K, 0.3))
+        weight = mix_anchored(
+            plan, proposal, rng.normal(size=K), 1.0, upper, self.thresholds, self.safe, self.safe_costs, np.zeros(m), 1
+        )
+        return proposal, plan, weight
+
+    def program_plan(self, rng: np.random.Generator, upper: Floats) -> tuple[Floats, float]:
+        """The strategy that loses least at the upper bounds, and the weight of the safe strategy in it."""
+        m, K = self.costs.shape
+        task, vertex, plan = zeros(Program, K=K + 1, m=m), np.zeros(K + 1), np.zeros(K)
+        task.losses[:K], task.limits[:], task.costs[:, K] = rng.normal(size=K), self.thresholds, self.safe_costs
+        assert lose_least(task, vertex, upper, self.safe, self.safe_costs, plan) == SOLVED
+        return plan, float(vertex[K])
+
+    def excess(self, strategy: Floats) -> float:
+        """By how much the true costs of a strategy are over a threshold at most."""
+        return float((self.costs @ strategy - self.thresholds).max())
 
 
 class Path(NamedTuple):
@@ -94,7 +143,7 @@ def path(name: str, known_end: bool, seed: int = 11, cls: Any = sf.SOLB, confide
     rows: dict[str, list[Any]] = {key: [] for key in Path._fields[3:]}
 
     def write() -> None:
-        learner, known = policy._state.learner, policy._state.known
+        learner, known = learner_of(policy), policy._state.known
         now = {
             "proposals": learner.proposal, "strategies": policy._state.strategy, "limits": learner.limits,
             "lower": known.lower, "upper": known.upper, "counts": known.counts,
@@ -116,6 +165,8 @@ def path(name: str, known_end: bool, seed: int = 11, cls: Any = sf.SOLB, confide
             rows["fed"].append((loss - mean) / decision.propensity)
             policy.tell(decision, loss, its_costs[:, decision.arm].tolist())
     write()
+    squares = [(x[arm] * z) ** 2 for x, arm, z in zip(rows["proposals"], rows["arms"], rows["fed"])]
+    assert float(learner_of(policy).spent[0]) == pytest.approx(sum(squares))  # what is written down is what was fed
     ledger = WorldLedger(given, Hindsight(scenario.mean_costs, given.thresholds))
     ledger.add(np.array(rows["losses"]))
     best = ledger.settle().benchmark.strategy
@@ -145,21 +196,13 @@ def test_step_1_any_proposal_is_made_safe_by_upper_bounds_that_hold() -> None:
     most = {"bounds that hold": -1.0, "bounds that do not": -1.0}
     by_arm = 0
     for _ in range(4000):
-        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
-        safe, proposal = rng.dirichlet(np.full(K, 0.3)), rng.dirichlet(np.full(K, 0.3))
-        safe = np.eye(K)[rng.integers(K)] if rng.random() < 0.5 else safe
-        costs = rng.random((m, K))
-        theta = costs @ safe
-        thresholds = theta + (1 - theta) * rng.uniform(0.01, 0.9, m)
-        wide = costs + (1 - costs) * rng.random((m, K)) * rng.random()
-        for what, upper in (("bounds that hold", wide), ("bounds that do not", 0.9 * costs)):
-            strategy = np.zeros(K)
-            weight = mix_anchored(
-                strategy, proposal, rng.normal(size=K), 1.0, upper, thresholds, safe, theta, np.zeros(m), 1.0
-            )
+        it = Mixing.draw(rng)
+        wide = it.costs + (1 - it.costs) * rng.random(it.costs.shape) * rng.random()
+        for what, upper in (("bounds that hold", wide), ("bounds that do not", 0.9 * it.costs)):
+            proposal, strategy, weight = it.follower_plan(rng, upper)
             by_arm += bool(weight == 0 and (strategy != proposal).any())
             assert abs(strategy.sum() - 1) < 1e-12
-            most[what] = max(most[what], float((costs @ strategy - thresholds).max()))
+            most[what] = max(most[what], it.excess(strategy))
     assert by_arm > 100
     assert most["bounds that hold"] <= 1e-12
     assert most["bounds that do not"] > 0.01
@@ -184,35 +227,29 @@ def test_step_1_the_known_part_may_be_no_larger_than_it_is() -> None:
 
 def test_step_1_the_mean_of_two_plans_of_whatever_rounds_is_safe() -> None:
     rng = np.random.default_rng(4)
-    most = {"bounds that hold": -1.0, "bounds that do not": -1.0}
-    moved = 0
+    most = {(plan, holds): -1.0 for plan in ("proposal", "follower", "program", "mean") for holds in (True, False)}
+    mixed, moved = 0, 0
     for _ in range(3000):
-        K, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
-        safe, costs = rng.dirichlet(np.full(K, 0.3)), rng.random((m, K))
-        theta = costs @ safe
-        thresholds = theta + (1 - theta) * rng.uniform(0.01, 0.9, m)
-        task = program(K + 1, m)
-        task.limits[:], task.costs[:, K] = thresholds, theta
-        for what, over, under in (("bounds that hold", 1.0, 0.0), ("bounds that do not", 0.0, 0.1)):
-            plans = np.zeros((2, K))
-            for plan in plans:  # bounds of two rounds, neither pair above the other
-                upper = (1 - under) * costs + over * (1 - costs) * rng.random((m, K))
-                if plan is plans[0]:
-                    proposal = rng.dirichlet(np.full(K, 0.3))
-                    mix_anchored(
-                        plan, proposal, rng.normal(size=K), 1.0, upper, thresholds, safe, theta, np.zeros(m), 1.0
-                    )
-                else:
-                    task.losses[:K] = rng.normal(size=K)
-                    weight = lose_least(task, np.zeros(K + 1), upper, safe, theta, plan)
-                    moved += bool(weight < 0.5)
+        it = Mixing.draw(rng)
+        for holds in (True, False):
+            first, second = (  # bounds of two rounds, neither pair above the other
+                it.costs + (1 - it.costs) * rng.random(it.costs.shape) if holds else 0.9 * it.costs for _ in range(2)
+            )
+            proposal, follower, _ = it.follower_plan(rng, first)
+            led, weight = it.program_plan(rng, second)
+            mixed += bool((follower != proposal).any())
+            moved += weight < 0.5
             share = rng.random()
-            strategy = share * plans[0] + (1 - share) * plans[1]
-            assert abs(strategy.sum() - 1) < 1e-12
-            most[what] = max(most[what], float((costs @ strategy - thresholds).max()))
-    assert moved > 1000
-    assert most["bounds that hold"] <= 1e-12
-    assert most["bounds that do not"] > 0.01
+            mean = share * follower + (1 - share) * led
+            assert abs(mean.sum() - 1) < 1e-12
+            tried = {"proposal": proposal, "follower": follower, "program": led, "mean": mean}
+            for plan, strategy in tried.items():
+                most[plan, holds] = max(most[plan, holds], it.excess(strategy))
+    assert min(mixed, moved) > 1000
+    assert most["proposal", True] > 0.1  # mixing is needed
+    for plan in ("follower", "program", "mean"):
+        assert most[plan, True] <= 1e-12
+        assert most[plan, False] > 0.01
 
 
 # Section 3: the leader on shrinking sets
@@ -382,18 +419,20 @@ def test_step_9_the_comparator_and_what_replaces_the_horizon(known_end: bool) ->
 
 def lost(ds: Floats, tuned: bool = True) -> tuple[float, float, float, float]:
     """What the mean of two plans loses against each, D_n and V_n, if d is as told; or with a rate that stays 2."""
-    leader = new_leader(np.array([0.5]), np.eye(2)[0], np.array([0.2]), 0.05, True)
-    leader.plans[:] = np.eye(2)
+    draft = layout_of(Plans).new(K=2, m=1)
+    start_plans(draft, np.array([0.5]), np.eye(2)[0], np.array([0.2]), 0.05, True)
+    draft.strategies = np.eye(2)
+    plans = draft.opened()
     to_follower, to_program = 0.0, 0.0
     for d in ds:
-        share = float(leader.share[0])
+        share = float(plans.share[0])
         to_follower, to_program = to_follower - (1 - share) * d, to_program + share * d
-        compare(leader, 0, float(d))
+        compare(plans, 0, float(d))
         if tuned:
-            weigh(leader)
+            set_share(plans)
         else:
-            leader.share[0] = max(0.1, 1 / (1 + 9 * math.exp(min(50, 2 * (leader.lead[0] - leader.lead[1])))))
-    return to_follower, to_program, float(leader.lead[0] - leader.lead[1]), float(leader.lead[2])
+            plans.share[0] = max(0.1, 1 / (1 + 9 * math.exp(min(50, 2 * (plans.lost_more[0] - plans.lost_less[0])))))
+    return to_follower, to_program, float(plans.lost_more[0] - plans.lost_less[0]), float(plans.squares[0])
 
 
 def test_step_11_the_mean_of_two_plans_against_each() -> None:
@@ -430,28 +469,28 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
     """
     problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
     policy, rng, true_costs = sf.SOLB(problem, 3), np.random.default_rng(5), [0.2, 0.4, 0.45]
-    leader, met = policy._state.leader, policy._state.learner.met
+    plans, learner = plans_of(policy), learner_of(policy)
     lost_to_it, errors, ends, since, at = 0.0, 0.0, 0.0, 0.0, 0.0
     for _ in range(4000):
-        squares, share, plans = float(leader.lead[2]), float(leader.share[0]), leader.plans.copy()
-        decision, mean = policy.ask(), met[2] / max(1.0, met[1])
-        loss = 1.0 if decision.arm == plans[1].argmax() else 0.3
-        d = float((plans[0] - plans[1])[decision.arm]) * (loss - mean) / decision.propensity
+        squares, share, both = float(plans.squares[0]), float(plans.share[0]), plans.strategies.copy()
+        decision, mean = policy.ask(), learner.recent_loss[0] / max(1.0, learner.recent_rounds[0])
+        loss = 1.0 if decision.arm == both[1].argmax() else 0.3
+        d = float((both[0] - both[1])[decision.arm]) * (loss - mean) / decision.propensity
         policy.tell(decision, loss, [float(rng.random() < true_costs[decision.arm])])
         lost_to_it, since, squares = lost_to_it - (1 - share) * d, since + d, squares + d * d
-        restarted = bool(met[1] == 0)
-        if restarted or share != leader.share[0] or (plans != leader.plans).any():  # weighed
+        restarted = bool(learner.recent_rounds[0] == 0)
+        if restarted or share != plans.share[0] or (both != plans.strategies).any():  # weighed
             errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
             since, at = 0.0, 0.0 if restarted else squares
         if restarted:
             ends += math.log(10) / 2 * math.sqrt(1 + squares)
         else:
-            assert leader.lead[2] == pytest.approx(squares)
+            assert plans.squares[0] == pytest.approx(squares)
         if stubborn:
-            leader.share[0] = LEAST_SHARE
-            policy._state.safe_weight[0] = blend(leader, policy._state.strategy)
+            plans.share[0] = LEAST_SHARE
+            policy._state.safe_weight[0] = blend(plans, policy._state.strategy)
     errors += min(since**2 / (4 * math.sqrt(1 + at)), 0.9 * abs(since))
-    return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(leader.lead[2]))
+    return lost_to_it, errors + ends + math.log(10) / 2 * math.sqrt(1 + float(plans.squares[0]))
 
 
 def test_step_11_on_a_path_that_punishes_the_program() -> None:

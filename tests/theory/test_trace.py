@@ -38,7 +38,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_path_is_what_asking_and_telling_shows(name: str) -> None:
     scenario, factory = CASES[name]
-    trace, policy, t = record(scenario, factory, 3), factory(scenario.problem, policy_seed(3)), 0
+    trace, policy, t = record(scenario, factory, 7), factory(scenario.problem, policy_seed(7)), 0
     first = float(policy.learning_rates[0])
 
     def shown() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_a_path_is_what_asking_and_telling_shows(name: str) -> None:
             "lower": policy.lower_costs, "upper": policy.upper_costs,
         }  # fmt: skip
 
-    for losses, costs in World(scenario, 3).blocks(scenario.problem.horizon):
+    for losses, costs in World(scenario, 7).blocks(scenario.problem.horizon):
         for of_arms, of_costs in zip(losses, costs):
             for field, value in shown().items():
                 assert np.array_equal(getattr(trace, field)[t], value), field

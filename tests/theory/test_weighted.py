@@ -16,8 +16,10 @@ import pytest
 import surefoot as sf
 from surefoot.analysis.hindsight import vertices
 from surefoot.environments.scenario import Scenario
-from surefoot.kernels.costs import unknown_costs
-from surefoot.kernels.learner import descend, draw, new_learner
+from surefoot.kernels.costs import Bound, unknown_costs
+from surefoot.kernels.episode import draw
+from surefoot.kernels.layout import layout_of
+from surefoot.kernels.learner import Learner, descend, start_learner
 from surefoot.policies.rates import Sized, comparators_log, halving_log, log_vertices, weighted_rate
 from surefoot.policies.solb import SOLB
 from surefoot.rules import Floats
@@ -83,8 +85,10 @@ def two_phases(
     arm alone loses, a step on the losses themselves is one on a single arm. With a generator the learner sees only
     what it draws, from w x~ + (1 - w) e_1: the safe strategy is the best arm.
     """
-    log, known = math.log(horizon), unknown_costs(2, 0, 1.0)
-    learner = new_learner(2, np.zeros(0), rate, 1 / horizon, math.exp(1 / log))
+    log, known = math.log(horizon), unknown_costs(2, 0, Bound(scale=1.0))
+    draft = layout_of(Learner).new(K=2, m=0)
+    start_learner(draft, 2, np.zeros(0), rate, 1 / horizon, math.exp(1 / log), math.inf)
+    learner = draft.opened()
     regret = squares = 0.0
     for t in range(horizon):
         weight, loser = (0.1, 0) if t < horizon // 2 else (1.0, 1)

@@ -21,17 +21,16 @@ class CleanEvent:
 
     def entry(self, benchmark: Benchmark) -> dict[str, bool | None]:
         """Whether E(delta) held, and whether the benchmark's truncation was in every safe set; None if not known."""
-        rounds, missed, _, above = map(int, self.eye.seen)
-        if rounds == 0:  # a policy without bounds, or a problem without thresholds
+        if self.eye.rounds[0] == 0:  # a policy without bounds, or a problem without thresholds
             return {"clean": None, "benchmark_kept": None}
-        if above == 0:
+        if self.eye.rounds_above[0] == 0:
             kept: bool | None = True
         elif self._vertices is None:  # too many to be watched one by one
             kept = None
         else:
             which = (self._vertices == benchmark.strategy).all(axis=1)
             kept = not bool(self.eye.left[which].any())
-        return {"clean": missed == 0, "benchmark_kept": kept}
+        return {"clean": bool(self.eye.missed[0] == 0), "benchmark_kept": kept}
 
 
 def truncated(strategies: Floats, problem: Problem) -> Floats:

@@ -70,7 +70,7 @@ class PlayLedger:
     def entry(self, world: Settled) -> dict[str, Any]:
         """The account up to now; `allocation` is since the last one."""
         sums, benchmark, best = self._sums, world.benchmark, world.benchmark.strategy
-        rounds, rounds_over, before_loose = map(int, sums.rounds)
+        rounds, until_loose = int(sums.rounds[0]), int(sums.rounds_until_loose[0])
         weighted, violations = sums.weighted_losses[0], sums.violations[0]
         allocation = sums.allocation / (rounds - self._last)
         sums.allocation[:] = 0.0
@@ -83,9 +83,9 @@ class PlayLedger:
             "learning_regret": float(sums.learning_loss[0, 0] - (world.losses - weighted) @ best),
             "violation": float(violations.max(initial=0.0)),
             "violations": violations.tolist(),
-            "rounds_in_violation": rounds_over,
+            "rounds_in_violation": int(sums.rounds_over[0]),
             "worst_margin": float(sums.worst_margin[0]) if violations.size else None,
-            "rounds_until_loose": before_loose if before_loose >= 0 else None,
+            "rounds_until_loose": until_loose if until_loose >= 0 else None,
             "bandit_complexity": benchmark.value,
             "safety_complexity": world.safety_complexity,
             "allocation": allocation.tolist(),

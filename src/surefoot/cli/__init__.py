@@ -117,6 +117,18 @@ def policies() -> None:
 
 
 @app.command()
+def warm(
+    policies: Annotated[
+        list[str] | None, typer.Argument(help="Which policies; by default solb.", show_default=False)
+    ] = None,
+) -> None:
+    """Compile what policies need ahead of time, for instance while a container image is built."""
+    from surefoot.cli.warm import carry_out
+
+    carry_out(policies or ["solb"])
+
+
+@app.command()
 def bounds(
     arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
     constraints: Annotated[int, typer.Option(help="Number of constraints (m).")] = 1,

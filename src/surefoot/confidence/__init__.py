@@ -33,7 +33,7 @@ def resolve(confidence: str | Mapping[str, Any] | Confidence) -> Confidence:
     Hoeffding(sides='upper')
     >>> resolve("student")
     Traceback (most recent call last):
-    ValueError: confidence must be 'paper' or 'hoeffding' or 'bernstein' or ..., got 'student'
+    RuleError: confidence must be 'paper' or 'hoeffding' or 'bernstein' or ..., got 'student'
     """
     if isinstance(confidence, Confidence):
         return confidence

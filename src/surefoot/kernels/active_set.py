@@ -1,4 +1,4 @@
-"""The sure way to a projection with active constraints: Newton on the dual with a careful active set.
+"""The robust projection with active constraints: Newton on the dual with a careful active set.
 
 The multipliers of the constraints maximise a concave function. Active constraints are held as equalities; Newton's
 system for their multipliers is solved by orthogonalising their rows, centred and weighted by the curvature
@@ -122,7 +122,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
             one_by_one = True
             joining = most_violated(task, n_active)
             if joining < 0:
-                return SOLVED if met_for_good(task, n_active) else UNDECIDED
+                return SOLVED if meets_constraints(task, n_active) else UNDECIDED
             size = gap(lower, joining, strategy, limits[joining])[1]
             if least_value(lower, joining, task.floor) - limits[joining] > FEASIBLE * size:
                 return EMPTY
@@ -175,8 +175,8 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
 
 
 @compiled_apart
-def met_for_good(task: Task, n_active: int) -> bool:
-    """Tell whether rounding has left the active constraints tight, and all constraints met, after all."""
+def meets_constraints(task: Task, n_active: int) -> bool:
+    """True if the active constraints are tight, and all constraints met, as far as rounding allows."""
     active_gaps(task, n_active)
     for j in range(n_active):
         if abs(task.rows[RESIDUAL, j]) > max(1e-13, THIN * task.rows[SIZE, j]):
@@ -190,7 +190,7 @@ def met_for_good(task: Task, n_active: int) -> bool:
 
 @compiled_apart
 def keep_independent(task: Task, n_active: int) -> int:
-    """Let go of dependent constraints that have no multiplier yet; return how many are left."""
+    """Drop dependent constraints that have no multiplier yet; return how many are left."""
     multipliers, places = task.multipliers, task.places
     kept = 0
     for j in range(n_active):
@@ -387,7 +387,7 @@ def longest_step(
 
 @compiled_apart
 def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
-    """Tell whether rounding, of the scores and of the residuals, can have caused what is left of the residuals."""
+    """True if rounding of the scores and of the residuals explains the residuals that are left."""
     lower, multipliers, arms = task.lower, task.multipliers, task.arms
     rows, factor, places = task.rows, task.factor, task.places
     for a in range(arms.shape[1]):
@@ -456,7 +456,7 @@ def first_unmet(task: Task, n_active: int) -> int:
 
 @compiled_apart
 def certifies_empty(task: Task, n_active: int) -> bool:
-    """Tell whether no strategy meets the sum of the active constraints weighted by their multipliers (Farkas)."""
+    """True if no strategy meets the sum of the active constraints weighted by their multipliers (Farkas)."""
     lower, limits, floor, multipliers = task.lower, task.limits, task.floor, task.multipliers
     arms, rows, places = task.arms, task.rows, task.places
     for a in range(arms.shape[1]):

@@ -21,7 +21,7 @@ NO_BETS = np.zeros(0)
 
 
 class Bound(NamedTuple):
-    """A kind of confidence bound, and what it is told."""
+    """A kind of confidence bound, and its parameters."""
 
     kind: int = PAPER
     scale: float = 0.0  # the paper's and Hoeffding's: squared radius after one observation; else the evidence asked for

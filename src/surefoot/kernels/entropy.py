@@ -68,7 +68,7 @@ def project_entropy(
         worst = find_gradient(costs, limits, strategy, mu, gradient)
         if worst <= TIGHT:
             return SOLVED
-        if let_go(mu, gradient):  # multipliers next to zero that are to fall would block every step
+        if drop_small(mu, gradient):  # multipliers next to zero that are to fall would block every step
             value = dual_value(center, losses, costs, limits, mu, strategy)
             find_gradient(costs, limits, strategy, mu, gradient)
         newton_direction(costs, strategy, work)
@@ -91,8 +91,8 @@ def project_entropy(
 
 
 @compiled
-def let_go(multipliers: Floats, gradient: Floats) -> bool:
-    """Set multipliers to zero that are next to it and whose constraints have room; whether there were any."""
+def drop_small(multipliers: Floats, gradient: Floats) -> bool:
+    """Set multipliers close to zero to zero if their constraints have room; True if there were any."""
     largest, found = 1.0, False
     for i in range(multipliers.size):
         largest = max(largest, multipliers[i])

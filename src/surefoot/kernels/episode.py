@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-from surefoot.kernels.compile import compiled, compiled_apart, compiled_inside
+from surefoot.kernels.compile import compiled, compiled_apart, merged
 from surefoot.kernels.layout import Layout, executed, layout_of
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
@@ -58,7 +58,7 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
     status = update(state, {self._chance}arm, propensity, weight, loss, costs)
     return {self._reaction}
 """
-        return compiled_inside(self._made(source, "step", self.update))
+        return merged(self._made(source, "step", self.update))
 
     @property
     def _reaction(self) -> str:

@@ -2,11 +2,11 @@
 
 The proposal is the minimum of ``totals @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
 estimates for scores and no centre. Nothing has to be known of the losses. With less than full optimism they are
-forgotten when they are found to have changed (`record.py`), and all that is learnt of them begins anew.
+forgotten when they are found to have changed (`record.py`), and learning of them starts again.
 
 A proposal may lag behind. Steps are small, and most of them undone by the next: so the proposal is kept until the steps
 since it was found, each relative to itself, add up to a squared length of `lag`^2, or the count of the arm just played
-is one of those at which costs have to be looked at (`due`). With a lag of 0 it is found anew in every round.
+is one of those at which costs have to be looked at (`due`). With a lag of 0 it is recomputed in every round.
 """
 
 import math
@@ -160,7 +160,7 @@ def due(n: int) -> bool:
 
 @compiled
 def solve(follower: Follower, rows: Floats) -> int:
-    """Set the proposal, from where the last one was or else from nowhere."""
+    """Set the proposal, by Newton's method from the last one or, if that fails, from scratch."""
     rates, work = follower.learning_rates, follower.work
     if resume(rates[0], rows, follower.limits, follower.floor, follower.proposal, follower.multipliers, work):
         return SOLVED

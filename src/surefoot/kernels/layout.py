@@ -31,7 +31,7 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from surefoot.kernels.compile import compiled_door, compiled_inside
+from surefoot.kernels.compile import compiled_door, merged
 from surefoot.kernels.types import Floats, Integers
 from surefoot.rules import Range, RuleError, numbers, shown
 
@@ -150,7 +150,7 @@ class Layout:
     @cached_property
     def opener(self) -> Callable[[Floats, Integers], Any]:
         """The same, for compiled code."""
-        return self.open if settings.DISABLE_JIT else compiled_inside(self._opened(_view))
+        return self.open if settings.DISABLE_JIT else merged(self._opened(_view))
 
     def _opened(self, view: Any) -> Callable[[Floats, Integers], Any]:
         opened: Callable[[Floats, Integers], Any] = executed(

@@ -34,7 +34,9 @@ class PlaySums(NamedTuple):
     violations: Floats  # (2, m) sum of [g_i^T x_t - alpha_i]^+
     worst_margin: Floats  # (1,) least alpha_i - g_i^T x_t
     allocation: Floats  # (K,) sum of x_t since the last checkpoint
-    rounds: Integers  # (3,) lived; in violation; before the first with a safe weight below LOOSE, or -1
+    rounds: Integers  # (1,) played
+    rounds_over: Integers  # (1,) in violation
+    rounds_until_loose: Integers  # (1,) before the first with a safe weight below LOOSE, or -1
 
 
 def world_sums(n_arms: int) -> WorldSums:
@@ -51,7 +53,9 @@ def play_sums(n_arms: int, n_constraints: int) -> PlaySums:
         violations=np.zeros((2, n_constraints)),
         worst_margin=np.full(1, np.inf),
         allocation=np.zeros(n_arms),
-        rounds=np.array([0, 0, -1]),
+        rounds=np.zeros(1, np.int64),
+        rounds_over=np.zeros(1, np.int64),
+        rounds_until_loose=np.full(1, -1),
     )
 
 
@@ -105,9 +109,9 @@ def add_play(
             if margin < -OVER:
                 above = True
                 add(sums.violations, i, -margin)
-        sums.rounds[1] += above
-        if weight < LOOSE and sums.rounds[2] < 0:
-            sums.rounds[2] = sums.rounds[0]
+        sums.rounds_over[0] += above
+        if weight < LOOSE and sums.rounds_until_loose[0] < 0:
+            sums.rounds_until_loose[0] = sums.rounds[0]
         sums.rounds[0] += 1
 
 

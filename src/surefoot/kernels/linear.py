@@ -1,10 +1,11 @@
 """Small linear programs over the simplex: min loss^T x on {x >= 0, sum x = 1, A x <= b}, by the simplex method.
 
-There are m + 1 equations, so a basis is a few columns out of K arms and m slacks, and its equations are solved anew in
-each step: nothing drifts. The first phase lowers the largest excess over the limits; it ends at a feasible basis, or at
-the strategy that comes closest to being feasible.
+There are m + 1 equations, so a basis is a few columns out of K arms and m slacks, and its equations are solved from
+scratch in each step: no error builds up. The first phase lowers the largest excess over the limits; it ends at a
+feasible basis, or at the strategy that comes closest to being feasible.
 """
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -19,6 +20,10 @@ LEAST_PIVOT = 1e-11
 """Entries below this are no pivots."""
 FEASIBLE = 1e-11
 """An excess up to this is rounding."""
+CHECKED = 1e-9
+"""A solution may exceed a limit by this."""
+COARSE = 2.0**-20
+"""Costs are rounded up to multiples of this for a program that cannot be solved otherwise."""
 
 
 class Program(NamedTuple):
@@ -186,9 +191,7 @@ def descend_vertices(task: Program, lowering_excess: bool) -> int:
 
 @compiled
 def read_off(task: Program, strategy: Floats) -> None:
-    """The strategy of the basis: shares that are at least 0 and sum to 1."""
-    eliminate(task)
-    solve(task, task.vectors[VALUES], -1)
+    """The strategy of the basis that was solved last: shares that are at least 0 and sum to 1."""
     for a in range(strategy.size):
         strategy[a] = 0.0
     total = 0.0
@@ -222,29 +225,6 @@ def start_basis(task: Program) -> bool:
     return place >= 0
 
 
-@compiled_apart
-def minimise(task: Program, strategy: Floats) -> int:
-    """Write the vertex with the least loss into `strategy`; EMPTY if no strategy keeps the limits.
-
-    The strategy is then one whose largest excess over the limits is least.
-    """
-    excess = task.losses.size + task.limits.size
-    if start_basis(task):
-        descend_vertices(task, True)
-        read_off(task, strategy)
-        for r in range(task.basis.size):
-            if task.basis[r] == excess:
-                if task.vectors[VALUES, r] > FEASIBLE:
-                    return EMPTY
-                drive_out(task, r)
-    status = descend_vertices(task, False)
-    read_off(task, strategy)
-    for r in range(task.basis.size):
-        if task.vectors[VALUES, r] < -1e-9:  # a pivot was rounding
-            return UNDECIDED
-    return status
-
-
 @compiled
 def drive_out(task: Program, place: int) -> None:
     """Replace the excess, which is zero, by any column that can take its place."""
@@ -257,3 +237,85 @@ def drive_out(task: Program, place: int) -> None:
             if abs(task.vectors[DIRECTION, place]) > 1e-9:
                 task.basis[place] = column
                 return
+
+
+@compiled
+def certified(task: Program, strategy: Floats, lowering_excess: bool) -> bool:
+    """Whether the strategy of the basis is what its prices say: a solution, or the least excess.
+
+    Where no reduced cost is negative, the value of the prices is a lower bound on the loss (or excess) of every
+    strategy. It must be met but for what an excess of `FEASIBLE` is worth. The columns outside the basis were priced in
+    the last step. NaN fails every comparison.
+    """
+    rows, n_arms, prices = task.basis.size, strategy.size, task.vectors[PRICES]
+    loss, excess, astray, bound, size = 0.0, 0.0, 0.0, 0.0, 1.0
+    for r in range(rows):
+        column = task.basis[r]
+        reduced, over = price_of(task, column, lowering_excess), -task.vectors[RIGHT, r]
+        for k in range(rows):
+            reduced -= prices[k] * entry(task, k, column)
+            if task.basis[k] < n_arms:
+                over += entry(task, r, task.basis[k]) * strategy[task.basis[k]]
+        if column < n_arms:
+            loss += task.losses[column] * strategy[column]
+        if r == 0:
+            astray = abs(over)
+        else:
+            excess = max(excess, over)
+        bound += prices[r] * task.vectors[RIGHT, r] + min(0.0, reduced)
+        size += abs(prices[r])
+    value = excess if lowering_excess else loss
+    return astray <= FEASIBLE and value - bound <= FEASIBLE * size and (lowering_excess or excess <= CHECKED)
+
+
+@compiled_apart
+def attempt(task: Program, strategy: Floats) -> int:
+    """Write a solution into `strategy`, or for EMPTY what comes closest; UNDECIDED if rounding led astray."""
+    excess = task.losses.size + task.limits.size
+    if start_basis(task):
+        if descend_vertices(task, True) != SOLVED:
+            return UNDECIDED
+        for r in range(task.basis.size):
+            if task.basis[r] == excess:
+                if task.vectors[VALUES, r] > FEASIBLE:
+                    read_off(task, strategy)
+                    return EMPTY if certified(task, strategy, True) else UNDECIDED
+                drive_out(task, r)
+    if descend_vertices(task, False) != SOLVED:
+        return UNDECIDED
+    read_off(task, strategy)
+    return SOLVED if certified(task, strategy, False) else UNDECIDED
+
+
+@compiled
+def play_one(task: Program, strategy: Floats) -> None:
+    """The single arm whose largest excess over the limits is least."""
+    best, least = 0, np.inf
+    for a in range(strategy.size):
+        strategy[a] = 0.0
+        excess = 0.0
+        for i in range(task.limits.size):
+            excess = max(excess, task.costs[i, a] - task.limits[i])
+        if excess < least:
+            best, least = a, excess
+    strategy[best] = 1.0
+
+
+@compiled_apart
+def minimise(task: Program, strategy: Floats, exact: int = 0) -> int:
+    """Write the vertex with the least loss into `strategy`; EMPTY if no strategy keeps the limits.
+
+    The strategy is then one whose largest excess over the limits is least. Both are checked (`certified`). If the check
+    fails, the costs of all arms but the last `exact` ones are rounded up in `task`: what differed by little more than
+    rounding becomes equal, or clearly different. Then the program is solved again. If the check still fails, the status
+    is UNDECIDED and the strategy is the single arm whose largest excess is least.
+    """
+    status = attempt(task, strategy)
+    if status == UNDECIDED:
+        for i in range(task.limits.size):
+            for a in range(strategy.size - exact):
+                task.costs[i, a] = math.ceil(task.costs[i, a] / COARSE) * COARSE
+        status = attempt(task, strategy)
+    if status == UNDECIDED:
+        play_one(task, strategy)
+    return status

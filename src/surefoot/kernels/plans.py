@@ -1,9 +1,9 @@
-"""Two plans, of which what is played is the mean: the follower's, and that of a linear program.
+"""What is played is the mean of two plans: the follower's, and that of a linear program.
 
-Where losses stand still nothing beats the strategy with the least optimistic loss among those that are surely safe: it
-has few arms, so it learns their costs soon. Where they do not, that strategy may be as bad as any. So two plans are
-played at a time: the mixture of the follower (`follower.py`, `safety.py`), which stands up to any losses, and the
-solution of the program. Both are safe at the upper cost bounds, and so is every mean of the two.
+Where losses do not change, nothing beats the strategy with the least optimistic loss among those that are certified
+safe: it has few arms, so it learns their costs soon. Where they change, that strategy may be as bad as any. So two
+plans are played at a time: the mixture of the follower (`follower.py`, `safety.py`), which stands up to any losses, and
+the solution of the program. Both are safe at the upper cost bounds, and so is every mean of the two.
 
 The share of the first is 1 / (1 + 9 exp(2 z)), within [1/10, 1], where z is by how much the program has lost less since
 losses last changed, by unbiased estimates, divided by the root of the sum of their squares: exponential weights whose

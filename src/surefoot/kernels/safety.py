@@ -1,13 +1,8 @@
 """Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
 
-import math
-
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
 from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.types import SOLVED, Floats
-
-COARSE = 2.0**-20
-"""Upper bounds are rounded up to multiples of this for a program that could not be solved otherwise."""
 
 PATIENCE = 0.02
 """Added to the loss gap of an anchor, a round: of equally good ones that with the least weight is taken."""
@@ -42,7 +37,7 @@ def lose_least(
 
     The program is one over the arms, whose losses are given, and the safe strategy as one arm more, whose costs are.
 
-    The weight of the safe strategy is the last entry of `vertex`: 1 if the program could not be solved.
+    The weight of the safe strategy is the last entry of `vertex`: 1 unless the program was solved.
 
     Returns the status of the solution.
     """
@@ -52,17 +47,12 @@ def lose_least(
         task.losses[n_arms] += safe_strategy[a] * task.losses[a]
         for i in range(task.limits.size):
             task.costs[i, a] = min(1.0, upper[i, a])
-    status = minimise(task, vertex)
-    if status != SOLVED:  # costs that differ by little more than rounding are made the same, or told apart
-        for i in range(task.limits.size):
-            for a in range(n_arms):
-                task.costs[i, a] = math.ceil(task.costs[i, a] / COARSE) * COARSE
-        status = minimise(task, vertex)
+    status = minimise(task, vertex, 1)
     spare = 1.0  # of the safe strategy, as a solution may be one only to rounding
     if status == SOLVED:
         spare = weight_needed(vertex, task.costs, task.limits, safe_costs)
     for a in range(n_arms + 1):
-        vertex[a] = (1.0 - spare) * vertex[a] if spare < 1.0 else 0.0  # not solved, there may be no numbers in it
+        vertex[a] *= 1.0 - spare
     weight = spare + vertex[n_arms]
     vertex[n_arms] = weight
     for a in range(n_arms):

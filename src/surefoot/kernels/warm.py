@@ -1,8 +1,8 @@
 """The projection when it has hardly moved: Newton's method from the last multipliers.
 
-The leader's regularised follower solves almost the same problem every time, with multipliers so large that the way to
-them from 0 is long. From those of the last time it takes three or four steps. What is returned meets the tolerances of
-`project`; if anything is not plain sailing, nothing is promised, and `project` is to take over.
+The follower of the regularised leader solves almost the same problem every time, with multipliers so large that it
+takes many steps to reach them from 0. From those of the last time it takes three or four steps. What is returned meets
+the tolerances of `project`; if anything is unusual it gives up, and `project` takes over.
 """
 
 import math

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import math
-import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +16,7 @@ from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
 from surefoot.kernels.types import CONTRADICTED, EMPTY
 from surefoot.kernels.watch import IDLE, Watch, look
+from surefoot.policies import saving
 from surefoot.problem import Decision, Problem
 from surefoot.rules import (
     OUTCOME,
@@ -28,8 +25,6 @@ from surefoot.rules import (
     Floats,
     Range,
     RuleError,
-    choice,
-    fields,
     frozen,
     number,
     numbers,
@@ -37,25 +32,16 @@ from surefoot.rules import (
 
 S = TypeVar("S")
 
-VERSION = 3
-"""Of saved states. Older ones are read where their leaves still exist."""
-
-ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
-                   "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
-                   "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
-                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes"})  # fmt: skip
-DROPPED = frozenset({"safe_weight"})
-"""Leaves that version 3 has and older versions lack, and the other way round."""
-
-MAGIC = b"surefoot"
-DIGEST = 16
-"""How saved bytes begin, and the length of the digest at their end."""
-
 SALT = 0x5AFEF007
 """Sets a policy's random numbers apart from those of a world that is simulated with the same seed."""
 
 RAREST = 1e-15
 """An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
+
+NOT_COPIED = {
+    "_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update",
+}  # fmt: skip
+"""What a copy of a policy makes for itself."""
 
 NO_COSTS = np.zeros(0)
 BLOCK = ("losses", "costs", "strategies", "safe_weights")
@@ -66,7 +52,7 @@ class Contradiction(UserWarning):
 
 
 class Policy(Generic[S]):
-    """A way to decide. Subclasses hold the mathematics; this class the conversation with the caller.
+    """A way to decide. Subclasses hold the mathematics; this class talks to the caller.
 
     The contract, for callers and for those who write a policy (`surefoot.testing` checks it):
 
@@ -97,7 +83,7 @@ class Policy(Generic[S]):
     """The state, and the kernels that act on it."""
 
     _in_turn: ClassVar[bool] = False
-    """Whether `live` goes through `_learn` round by round although there is compiled code: for those who change it."""
+    """Whether `live` calls `_learn` round by round although there is compiled code; for subclasses that override it."""
 
     _endless: bool = False
     """Whether the policy can do without a horizon."""
@@ -119,11 +105,11 @@ class Policy(Generic[S]):
         self._start(self._draft)
         self._attach()
         chance = (self._rng,) if self.algorithm.random else ()
-        self.algorithm.begin(self._draft.floats, self._draft.integers, *chance)
+        self.algorithm.begin(*self._buffers, *chance)
         self._rarest = self._least_propensity()
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes of the state: K arms, m guardrails of which it takes notice, and others that it declares."""
+        """The sizes of the state: the number of arms, of the guardrails it looks at, and others it declares."""
         return {"K": self.problem.n_arms, "m": self.problem.n_constraints}
 
     def _start(self, state: Any) -> None:
@@ -140,16 +126,22 @@ class Policy(Generic[S]):
         return RAREST
 
     def _attach(self) -> None:
-        """Set what points into the buffers."""
+        """Set what points into the buffers, and what `ask` and `tell` look up in every round."""
         self._state: S = self._draft.opened()
+        self._strategy: Floats = self._played.strategy
+        self._weight: Floats = self._played.safe_weight
         self._costs = np.zeros(self.problem.n_constraints)
         self._heeded = self._costs[: self._sizes()["m"]]
+        self._buffers = self._draft.floats, self._draft.integers
+        self._update = self.algorithm.tell if self.algorithm.update is not None else None
+        self._draws = self.algorithm.random
 
     def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         """Take in the feedback of one decision; the input is valid. By default, the algorithm's update."""
-        chance = (self._rng,) if self.algorithm.random else ()
-        buffers = self._draft.floats, self._draft.integers
-        status = self.algorithm.tell(*buffers, *chance, arm, propensity, weight, loss, costs)
+        if self._update is None:
+            raise NotImplementedError(f"{type(self).__name__} must have an update or its own _learn")
+        chance = (self._rng,) if self._draws else ()
+        status = self._update(*self._buffers, *chance, arm, propensity, weight, loss, costs)
         if status == EMPTY:
             self._recover()
         elif status == CONTRADICTED:
@@ -167,12 +159,12 @@ class Policy(Generic[S]):
     @property
     def strategy(self) -> Floats:
         """The probabilities from which `ask` draws (x_t); a read-only copy."""
-        return self._shown(self._played.strategy)
+        return self._shown(self._strategy)
 
     @property
     def safe_weight(self) -> float:
         """The weight of the safe strategy in what is played (gamma_{t-1}); 0 for policies that never mix it in."""
-        return float(self._played.safe_weight[0])
+        return self._weight.item()
 
     @property
     def _played(self) -> Any:
@@ -195,12 +187,11 @@ class Policy(Generic[S]):
 
     def ask(self) -> Decision:
         """Draw an arm from the strategy; keep the decision for `tell`."""
-        state = self._played
         with self._lock:
             if self._round >= self._last:
                 self._refuse("ask")
-            arm = draw(state.strategy, self._rng.random())
-            return Decision(arm, float(state.strategy[arm]), 1.0 - float(state.safe_weight[0]))
+            arm = draw(self._strategy, self._rng.random())
+            return Decision(arm, self._strategy.item(arm), 1.0 - self._weight.item())
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
         """Learn from the loss and the costs that a decision has led to."""
@@ -212,7 +203,8 @@ class Policy(Generic[S]):
                 self._refuse("tell")
             self._set_costs(costs)
             self._learn(arm, propensity, weight, loss, self._heeded)
-            self._look(arm)
+            if self._eye is not None:
+                self._look(arm)
             self._round += 1
         if self._alarmed:
             self._warn()
@@ -258,7 +250,7 @@ class Policy(Generic[S]):
             self._warn()
 
     def watched(self, eye: Watch) -> None:
-        """From now on let someone who knows the true costs look at the confidence bounds after every round."""
+        """Let an observer who knows the true costs check the confidence bounds after every round."""
         self._eye = eye
 
     def _look(self, arm: int) -> None:
@@ -266,20 +258,19 @@ class Policy(Generic[S]):
             look(self._eye, self._played.known.lower, self._played.known.upper, arm)
 
     def _live_in_turn(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        state = self._played
         for t in range(len(losses)):
-            strategies[t], safe_weights[t] = state.strategy, state.safe_weight[0]
-            arm = draw(state.strategy, self._rng.random())
+            strategies[t], safe_weights[t] = self._strategy, self._weight[0]
+            arm = draw(self._strategy, self._rng.random())
             self._costs[:] = costs[t, :, arm]
             weight = 1.0 - float(safe_weights[t])
             self._learn(arm, float(strategies[t, arm]), weight, float(losses[t, arm]), self._heeded)
             self._look(arm)
 
     def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        lived, eye, buffers = 0, self._eye or IDLE, (self._draft.floats, self._draft.integers)
+        lived, eye = 0, self._eye or IDLE
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = self.algorithm.play(*buffers, self._rng, eye, *rest, self._heeded)
+            rounds = self.algorithm.play(*self._buffers, self._rng, eye, *rest, self._heeded)
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()
@@ -297,8 +288,7 @@ class Policy(Generic[S]):
                 stacklevel=3,
             )
 
-    # Floats in plain sequences, the usual input, are checked here and now; for anything else `number` and `numbers`
-    # decide, and find the words if they refuse.
+    # Floats in plain sequences, the usual input, take a short cut; anything else is checked by `number` and `numbers`.
 
     def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float, float]:
         try:
@@ -330,113 +320,36 @@ class Policy(Generic[S]):
             f"a call after round {self._round}",
         )
 
-    def _header(self) -> dict[str, Any]:
-        """All of a policy but its state, as JSON-able data."""
-        return {
-            "policy": type(self).__name__,
-            "version": VERSION,
-            "problem": self.problem.to_dict(),
-            "options": dict(self._options),
-            "round": self._round,
-            "generator": written(self._rng.bit_generator.state),
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """The whole policy as JSON-able data, for people to read."""
         with self._lock:
-            return sealed({**self._header(), "state": self._draft.to_dict()})
+            return saving.to_dict(self)
 
     def to_bytes(self) -> bytes:
         """The whole policy as bytes: a header in JSON, then the saved part of its buffers."""
         with self._lock:
-            floats, integers = self._draft.saved
-            header = json.dumps(self._header(), separators=(",", ":")).encode()
-            body = header + floats.tobytes() + integers.tobytes()
-        whole = MAGIC + len(header).to_bytes(4, "little") + body
-        return whole + hashlib.blake2b(whole, digest_size=DIGEST).digest()
+            return saving.to_bytes(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The policy that `to_dict` described: its next draws and answers are the same."""
-        names = ["policy", "version", "problem", "options", "round", "generator", "state"]
-        version = dict(data).get("version") if hasattr(data, "items") else None
-        if type(version) is int and 1 <= version < VERSION:
-            fields("data", data, *names)
-            policy = cls._made(data)
-            policy._load_old(version, data["state"])
-        else:
-            fields("data", data, *names, "digest")
-            policy = cls._made(data)
-            policy._draft.load(data["state"])
-        policy._finish_loading()
-        if version == VERSION and data["digest"] != sealed(data)["digest"]:
-            raise RuleError("digest", "be that of the saved policy, which was changed", data["digest"])
-        return policy
+        return cast(Self, saving.from_dict(cls, data))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """The policy that `to_bytes` wrote: its next draws and answers are the same."""
-        start = len(MAGIC) + 4
-        whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
-        if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
-            raise RuleError("data", "be the bytes that to_bytes returned", data, f"{len(data)} other bytes")
-        end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
-        policy = cls._made(json.loads(whole[start:end]))
-        floats, integers = policy._draft.saved
-        middle, sizes = end + floats.nbytes, len(policy._draft.plan.sizes)
-        if len(whole) != middle + integers.nbytes:
-            raise RuleError("data", f"hold {floats.size + integers.size} numbers", data, f"{len(data)} bytes")
-        read = np.frombuffer(whole[middle:], np.int64)
-        if (read[:sizes] != integers[:sizes]).any():
-            raise RuleError("data", "have the sizes of its problem", data, f"{read[:sizes].tolist()}")
-        floats[:], integers[:] = np.frombuffer(whole[end:middle]), read
-        policy._draft.check()
-        policy._finish_loading()
-        return policy
+        return cast(Self, saving.from_bytes(cls, data))
 
-    @classmethod
-    def _made(cls, header: Mapping[str, Any]) -> Self:
-        """A new policy as a header describes it; its state is yet to be loaded."""
-        choice("policy", header["policy"], (cls.__name__,))
-        version = header["version"]
-        if type(version) is not int or not 1 <= version <= VERSION:
-            raise RuleError("version", f"be at most {VERSION}", version)
-        problem, options = Problem.from_dict(header["problem"]), header["options"]
-        try:
-            with warnings.catch_warnings():  # whoever made the policy has been warned
-                warnings.simplefilter("ignore", UserWarning)
-                policy = cls(problem, **options)
-        except TypeError:
-            raise RuleError("options", f"be those of {cls.__name__}", options) from None
-        if version == VERSION:
-            fields("options", options, *policy._options)
-        policy._rng = read_generator(header["generator"])
-        policy._round = number("round", header["round"], WHOLE)
-        if policy._round > policy._last:
-            raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
-        return policy
-
-    def _load_old(self, version: int, tree: Any) -> None:
-        """Load a state of an older version, if its leaves still exist."""
-        try:
-            self._draft.load(tree, ADDED, DROPPED)
-        except RuleError as error:
-            if error.argument != "state":
-                raise
-            raise RuleError(
-                "version", f"be {VERSION} for this policy and its options, whose state has other leaves now", version
-            ) from None
-
-    def _finish_loading(self) -> None:
+    def _loaded(self) -> None:
         """Set what follows from the leaves that were loaded, if they fit each other."""
         self._attach()
-        self.algorithm.restore(self._draft.floats, self._draft.integers)
+        self.algorithm.restore(*self._buffers)
         self._check()
         self._warned = self.contradicted
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_state", "_eye")}
+            kept = {name: value for name, value in self.__dict__.items() if name not in NOT_COPIED}
             kept["_draft"] = self._draft.floats.copy(), self._draft.integers.copy()
             kept["_rng"] = copy.deepcopy(self._rng)
         return kept
@@ -460,30 +373,6 @@ def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
     else:
         entropy, key = None if seed is None else number("seed", seed, WHOLE), ()
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(*key, SALT))))
-
-
-def written(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a PCG64, its 128-bit integers as text, which every JSON library can write."""
-    return {**state, "state": {name: hex(value) for name, value in state["state"].items()}}
-
-
-def read_generator(data: Any) -> np.random.Generator:
-    """The generator that `written` described; older states have the integers themselves."""
-    bits: Any = np.random.PCG64(0)
-    with suppress(TypeError, ValueError, KeyError, OverflowError, AttributeError):  # it shows in the next line
-        integers = {name: int(value, 16) if isinstance(value, str) else value for name, value in data["state"].items()}
-        bits.state = {**data, "state": integers}
-        if integers["inc"] % 2 == 1 and written(bits.state) == written({**data, "state": integers}):
-            return np.random.Generator(bits)
-    raise RuleError("generator", "be the state of a PCG64", data)
-
-
-def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed."""
-    content = {name: value for name, value in data.items() if name != "digest"}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    text = re.sub(r"(?<=\d)\.0(?=[],}])", "", text)  # some JSON libraries write 1 for 1.0
-    return {**content, "digest": hashlib.blake2b(text.encode(), digest_size=DIGEST).hexdigest()}
 
 
 def plain(name: str, value: float, rule: Range) -> float:

@@ -115,7 +115,7 @@ class SoftExp3(EstimatesCosts[State]):
     >>> policy = sf.SoftExp3(sf.Problem(n_arms=3, thresholds=[0.4], horizon=1000), seed=7)
     >>> policy.tell(policy.ask(), loss=0.9, costs=[1.0])
     >>> policy.strategy.round(3)
-    array([0.343, 0.314, 0.343])
+    array([0.343, 0.343, 0.314])
     """
 
     name: ClassVar[str] = "soft-exp3"

@@ -1,4 +1,4 @@
-"""What policies share: estimates of the costs, the safe strategy and the margin they are told."""
+"""What policies share: estimates of the costs, and access to the safe strategy and its margin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import Floats, Range, RuleError
 
 MARGIN = Range(1e-12, 1)
-"""The option of policies that are told by how much some strategy is safe."""
+"""Range of the option `margin`: by how much some strategy is safe."""
 
 
 class EstimatesCosts(Policy[S]):

@@ -144,7 +144,7 @@ class Guarded(EstimatesCosts[Any]):
         self, problem: Problem, seed: int | np.random.SeedSequence | None, preset: str, *,
         learning_rate: float | str | None, benchmark_loss: float | None, **options: Any,
     ) -> None:  # fmt: skip
-        """Check what every policy of this family is told, and start."""
+        """Check the options that all policies of this family have, and start."""
         self._preset = PRESETS[choice("preset", preset, tuple(self.methods))]
         if learning_rate is not None and not isinstance(learning_rate, str):
             learning_rate = plain("learning_rate", learning_rate, RATE)

@@ -56,7 +56,7 @@ def choose(state: State, generator: Any) -> None:
         task.losses[a] = sample(state.lost, 0, a, generator)
         for i in range(task.limits.size):
             task.costs[i, a] = sample(state.known, i, a, generator)
-    minimise(task, state.sampled)
+    minimise(task, state.sampled)  # whatever the status, this is a strategy
     show(state)
 
 
@@ -84,7 +84,7 @@ class LinConTS(Policy[State]):
     -----
     Uniform priors. Outcomes between 0 and 1 count in parts (a cost of 0.3 as 0.3 of a failure), which is a heuristic
     where they are not coin flips. If no strategy keeps the thresholds for the costs drawn, the one that comes closest
-    is played.
+    is played; if rounding keeps the program from being solved, the single arm that comes closest.
 
     References
     ----------

@@ -62,7 +62,7 @@ class LogBarrier(Guarded):
     >>> policy = sf.LogBarrier(sf.Problem(n_arms=3, thresholds=[0.4], horizon=1000), learning_rate=0.1, seed=7)
     >>> policy.tell(policy.ask(), loss=0.9, costs=[1.0])
     >>> policy.strategy.round(3)
-    array([0.343, 0.314, 0.343])
+    array([0.343, 0.343, 0.314])
     """
 
     name: ClassVar[str] = "log-barrier"

@@ -14,7 +14,7 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.safety import mix, weight_needed
-from surefoot.kernels.types import SOLVED, Floats
+from surefoot.kernels.types import SOLVED, UNDECIDED, Floats
 from surefoot.policies.estimates import (
     EstimatesCosts,
     bound_on_costs,
@@ -60,10 +60,12 @@ def choose(state: State) -> None:
         task.losses[a] = max(0.0, state.lost.lower[0, a])
         for i in range(state.thresholds.size):
             task.costs[i, a] = max(0.0, state.known.lower[i, a])
-    minimise(task, state.vertex)
+    status = minimise(task, state.vertex)
     weight = 0.0
     if state.mixing == 1:
         weight = weight_needed(state.vertex, state.known.upper, state.thresholds, state.safe_costs)
+        if status == UNDECIDED:  # the safe strategy alone
+            weight = 1.0
     state.safe_weight[0] = weight
     mix(state.strategy, weight, state.safe_strategy, state.vertex)
 
@@ -94,7 +96,8 @@ class OptimisticLP(EstimatesCosts[State]):
     Notes
     -----
     The bandit case of the tree algorithm, with exact Hoeffding radii for losses and costs, each at level delta. If no
-    strategy keeps the thresholds at the lower bounds, the one that comes closest is played.
+    strategy keeps the thresholds at the lower bounds, the one that comes closest is played. If rounding keeps the
+    program from being solved, the single arm that comes closest is played.
 
     References
     ----------
@@ -151,7 +154,8 @@ class OptimisticLP(EstimatesCosts[State]):
 class SafeOptimisticLP(OptimisticLP):
     """Hard constraints and stochastic losses: `OptimisticLP`, with enough of the safe strategy mixed in.
 
-    Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`.
+    Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`. If rounding keeps the program from
+    being solved, the safe strategy is played.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class PrimalDual(Policy[State]):
     ...     decision = policy.ask()
     ...     policy.tell(decision, loss=float(decision.arm), costs=[[1.0, 0.1][decision.arm]])
     >>> policy.strategy.round(2), policy.duals.round(2)
-    (array([0.43, 0.57]), array([0.89]))
+    (array([0.47, 0.53]), array([1.]))
     """
 
     name: ClassVar[str] = "primal-dual"

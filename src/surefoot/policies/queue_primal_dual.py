@@ -25,7 +25,7 @@ class State(NamedTuple):
     weights: Annotated[Floats, saved("K", rule=SHARE)]  # x_t
     queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
     known: Costs
-    strategy: Annotated[Floats, derived("K")]  # x_t, as it is played
+    strategy: Annotated[Floats, derived("K")]  # x_t
     safe_weight: Annotated[Floats, derived(1)]  # 0
     thresholds: Annotated[Floats, derived("m")]  # alpha
     penalty: Annotated[float, derived()]  # V: what a unit of loss weighs, against a unit of queue times cost
@@ -112,7 +112,7 @@ class QueuePrimalDual(Policy[State]):
     ...     decision = policy.ask()
     ...     policy.tell(decision, loss=float(decision.arm), costs=[[1.0, 0.1][decision.arm]])
     >>> policy.strategy.round(2), policy.queues.round(1)
-    (array([0.38, 0.62]), array([35.7]))
+    (array([0.34, 0.66]), array([36.4]))
     """
 
     name: ClassVar[str] = "queue-primal-dual"

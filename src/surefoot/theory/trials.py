@@ -122,7 +122,7 @@ def try_descent(mutation: Any, runs: int) -> Finding:
     # true of any radius while there are safe sets: with a narrow one the thresholds are felt from the start
     narrow = mutations.mutant(COLB, *filter(None, (mutation, mutations.NarrowRadius)))
     scenario = boundary(1_500, n_constraints=2)
-    found = traces(scenario, lambda problem, seed: narrow(problem, seed, learning_rate=0.2), runs)
+    found = traces(scenario, lambda problem, seed: narrow(problem, seed, preset="paper", learning_rate=0.2), runs)
     return always([Outcome(slack(trace), trace.empty_rounds == 0) for trace in found])
 
 
@@ -223,7 +223,9 @@ def try_safety(mutation: Any, runs: int) -> Finding:
 def try_mixing(mutation: Any, runs: int) -> Finding:
     """Algorithm 2: weights, mixtures, and all constraints at the upper bounds."""
     narrow = mutations.mutant(SOLB, *filter(None, (mutation, mutations.NarrowRadius)))  # so that upper bounds are low
-    found = traces(lopsided(2_000), lambda problem, seed: narrow(problem, seed, learning_rate=0.2), runs)
+    found = traces(
+        lopsided(2_000), lambda problem, seed: narrow(problem, seed, preset="paper", learning_rate=0.2), runs
+    )
     return always([Outcome(paths.mixing_slack(trace), trace.empty_rounds == 0) for trace in found])
 
 

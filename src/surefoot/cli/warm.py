@@ -1,0 +1,51 @@
+"""Compiling ahead of time what policies need."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from surefoot.cli.studies import refuse
+from surefoot.kernels.compile import kept_in
+from surefoot.policies import REGISTRY
+from surefoot.policies.guarded import Guarded
+from surefoot.problem import Problem, SafeStrategy
+from surefoot.rules import choice
+from surefoot.simulation.study import TRUTH
+
+PROBLEM = Problem(2, [0.5], 100, safe=SafeStrategy([0.0, 1.0], costs=[0.1]))
+
+
+def carry_out(names: list[str]) -> None:
+    """Compile what policies need to be built, to decide, to learn and to live through blocks; say how long it took."""
+    for name in names:
+        try:
+            choice("policy", name, tuple(REGISTRY))
+        except ValueError as error:
+            raise refuse(error) from None
+    for name in names:
+        start = time.perf_counter()
+        use(name)
+        print(f"{name}: ready after {time.perf_counter() - start:.1f} s")
+    folder = kept_in()
+    print("nothing is kept: no folder can be written to" if folder is None else f"compiled code is kept in {folder}")
+
+
+def use(name: str) -> None:
+    """Go through the life of a policy, once for each preset that it has."""
+    cls = REGISTRY[name]
+    options: dict[str, Any] = {TRUTH: [[0.4, 0.1]]} if TRUTH in inspect.signature(cls).parameters else {}
+    presets = [{"preset": preset} for preset in cls.methods] if issubclass(cls, Guarded) else [{}]
+    for preset in presets:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a rate that moves nothing is no concern here
+            policy = cls(PROBLEM, 1, **options, **preset)
+        policy.tell(policy.ask(), 0.5, [0.5])
+        shapes = (1, 2), (1, 1, 2), (1, 2), (1,)
+        policy.live(*(np.zeros(shape) for shape in shapes))
+        policy.live(*(np.ones(shape) for shape in shapes))
+        cls.from_dict(policy.to_dict())

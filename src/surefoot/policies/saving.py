@@ -1,0 +1,157 @@
+"""How policies are saved and loaded.
+
+As JSON-able data for people, as bytes for machines. Both hold the problem, the options, the round, the generator and
+the saved leaves of the state; and a digest of all that, by which a change is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from surefoot.problem import Problem
+from surefoot.rules import WHOLE, RuleError, choice, fields, number
+
+VERSION = 3
+"""Of saved states. Older ones are read where their leaves still exist."""
+
+ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
+                   "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
+                   "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
+                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes"})  # fmt: skip
+DROPPED = frozenset({"safe_weight"})
+"""Leaves that version 3 has and older versions lack, and the other way round."""
+
+MAGIC = b"surefoot"
+DIGEST = 16
+"""How saved bytes begin, and the length of the digest at their end."""
+
+
+def to_dict(policy: Any) -> dict[str, Any]:
+    """A policy as JSON-able data."""
+    return sealed({**header(policy), "state": policy._draft.to_dict()})
+
+
+def to_bytes(policy: Any) -> bytes:
+    """A policy as bytes: how long the header is, the header in JSON, the saved part of the buffers, a digest."""
+    floats, integers = policy._draft.saved
+    described = json.dumps(header(policy), separators=(",", ":")).encode()
+    whole: bytes = MAGIC + len(described).to_bytes(4, "little") + described + floats.tobytes() + integers.tobytes()
+    return whole + hashlib.blake2b(whole, digest_size=DIGEST).digest()
+
+
+def header(policy: Any) -> dict[str, Any]:
+    """All of a policy but its state, as JSON-able data."""
+    return {
+        "policy": type(policy).__name__,
+        "version": VERSION,
+        "problem": policy.problem.to_dict(),
+        "options": dict(policy._options),
+        "round": policy._round,
+        "generator": written(policy._rng.bit_generator.state),
+    }
+
+
+def from_dict(cls: Any, data: Any) -> Any:
+    """The policy that `to_dict` described."""
+    names = ["policy", "version", "problem", "options", "round", "generator", "state"]
+    version = dict(data).get("version") if hasattr(data, "items") else None
+    if type(version) is int and 1 <= version < VERSION:
+        fields("data", data, *names)
+        policy = made(cls, data)
+        load_old(policy, version, data["state"])
+    else:
+        fields("data", data, *names, "digest")
+        policy = made(cls, data)
+        policy._draft.load(data["state"])
+    policy._loaded()
+    if version == VERSION and data["digest"] != sealed(data)["digest"]:
+        raise RuleError("digest", "be that of the saved policy, which was changed", data["digest"])
+    return policy
+
+
+def from_bytes(cls: Any, data: Any) -> Any:
+    """The policy that `to_bytes` wrote."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise RuleError("data", "be the bytes that to_bytes returned", data)
+    start = len(MAGIC) + 4
+    whole, digest = bytes(data[:-DIGEST]), bytes(data[-DIGEST:])
+    if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
+        raise RuleError("data", "be the bytes that to_bytes returned", data, f"{len(data)} other bytes")
+    end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
+    policy = made(cls, json.loads(whole[start:end]))
+    floats, integers = policy._draft.saved
+    middle, sizes = end + floats.nbytes, len(policy._draft.plan.sizes)
+    if len(whole) != middle + integers.nbytes:
+        raise RuleError("data", f"hold {floats.size + integers.size} numbers", data, f"{len(data)} bytes")
+    read = np.frombuffer(whole[middle:], np.int64)
+    if (read[:sizes] != integers[:sizes]).any():
+        raise RuleError("data", "have the sizes of its problem", data, f"{read[:sizes].tolist()}")
+    floats[:], integers[:] = np.frombuffer(whole[end:middle]), read
+    policy._draft.check()
+    policy._loaded()
+    return policy
+
+
+def made(cls: Any, described: Mapping[str, Any]) -> Any:
+    """A new policy as a header describes it; its state is yet to be loaded."""
+    choice("policy", described["policy"], (cls.__name__,))
+    version = described["version"]
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise RuleError("version", f"be at most {VERSION}", version)
+    problem, options = Problem.from_dict(described["problem"]), described["options"]
+    try:
+        with warnings.catch_warnings():  # the warning came when the policy was made
+            warnings.simplefilter("ignore", UserWarning)
+            policy = cls(problem, **options)
+    except TypeError:
+        raise RuleError("options", f"be those of {cls.__name__}", options) from None
+    if version == VERSION and options != policy._options:
+        raise RuleError("options", f"be those of {cls.__name__}, all of them", options)
+    policy._rng = read_generator(described["generator"])
+    policy._round = number("round", described["round"], WHOLE)
+    if policy._round > policy._last:
+        raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
+    return policy
+
+
+def load_old(policy: Any, version: int, tree: Any) -> None:
+    """Load a state of an older version, if its leaves still exist."""
+    try:
+        policy._draft.load(tree, ADDED, DROPPED)
+    except RuleError as error:
+        if error.argument != "state":
+            raise
+        rule = f"be {VERSION} for this policy and its options, whose state has other leaves now"
+        raise RuleError("version", rule, version) from None
+
+
+def written(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a PCG64, its 128-bit integers as text, which every JSON library can write."""
+    return {**state, "state": {name: hex(value) for name, value in state["state"].items()}}
+
+
+def read_generator(data: Any) -> np.random.Generator:
+    """The generator that `written` described; older states have the integers themselves."""
+    bits: Any = np.random.PCG64(0)
+    with suppress(TypeError, ValueError, KeyError, OverflowError, AttributeError):  # it shows in the next line
+        integers = {name: int(value, 16) if isinstance(value, str) else value for name, value in data["state"].items()}
+        bits.state = {**data, "state": integers}
+        if integers["inc"] % 2 == 1 and written(bits.state) == written({**data, "state": integers}):
+            return np.random.Generator(bits)
+    raise RuleError("generator", "be the state of a PCG64", data)
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed."""
+    content = {name: value for name, value in data.items() if name != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    text = re.sub(r"(?<=\d)\.0(?=[],}])", "", text)  # some JSON libraries write 1 for 1.0
+    return {**content, "digest": hashlib.blake2b(text.encode(), digest_size=DIGEST).hexdigest()}
