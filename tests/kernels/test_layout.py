@@ -306,7 +306,7 @@ def test_saved_leaves_survive_json_and_nothing_else_does(made: tuple[Draft, dict
     assert other.to_dict() == tree
     for part, whole in zip(other.saved, draft.saved, strict=True):
         assert part.tobytes() == whole.tobytes()
-    kept = other.plan.saved_floats, other.plan.saved_integers
+    kept = other.arrangement.saved_floats, other.arrangement.saved_integers
     assert other.floats[kept[0] :].tolist() == before[0][kept[0] :].tolist()
     assert other.integers[kept[1] :].tolist() == before[1][kept[1] :].tolist()
     for name in values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -102,10 +103,12 @@ class ConfidenceContract:
         """Whether all bounds hold throughout a run; each arm's costs are Bernoulli."""
         policy, rng = self.policy(seed), np.random.default_rng(seed)
         costs = (rng.random((1_000, 4)) < MEANS).astype(float)
-        for t in range(1_000):
-            policy.tell((t % 4, 0.25), 0.5, [costs[t, t % 4]])
-            if t % 10 == 0 and not inside(policy, MEANS):
-                return False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sf.Contradiction)  # bounds that are too narrow contradict each other
+            for t in range(1_000):
+                policy.tell((t % 4, 0.25), 0.5, [costs[t, t % 4]])
+                if t % 10 == 0 and not inside(policy, MEANS):
+                    return False
         return inside(policy, MEANS)
 
     def test_bounds_come_back_with_the_state(self) -> None:
