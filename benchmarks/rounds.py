@@ -45,7 +45,7 @@ def exp3_rounds(n, totals, strategy, rate, losses, costs, rng):  # type: ignore[
 
 
 def solb_state(n_arms: int, rate: float | str, horizon: int = 100_000) -> State:
-    problem = sf.Problem(n_arms, [0.5], horizon, 0.05, sf.SafeStrategy(np.eye(n_arms)[-1], [0.2]))
+    problem = sf.Problem(n_arms, [0.5], horizon, 0.05, sf.SafeStrategy(np.append(np.zeros(n_arms - 1), 1.0), [0.2]))
     state: State = sf.SOLB(problem, 1, preset="paper", learning_rate=rate)._state
     return state
 
@@ -89,17 +89,16 @@ def ask_and_tell() -> None:
 
 def growth() -> None:
     print("growth with K (m = 1, compiled SOLB round):")
-    smallest = None
-    for n_arms in (10, 100, 1000, 10_000):
+    for n_arms in (10, 100, 1000, 10_000, 30_000):
         losses, costs = worlds(n_arms)
         rng, n = np.random.default_rng(0), max(200, 200_000 // n_arms)
         state = solb_state(n_arms, 0.01, horizon=10**7)
         t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
-        smallest = smallest or t
         plan = HardMirror.algorithm.layout.arrangement(K=n_arms, m=1)
         memory = 8 * (plan.n_floats + plan.n_integers)
         print(
-            f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB"
+            f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / n_arms * 1e9:>5.1f} ns an arm; "
+            f"state {memory / 1024:.0f} kB"
         )
 
 
