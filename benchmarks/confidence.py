@@ -12,7 +12,7 @@ import surefoot as sf
 from benchmarks.timing import best_of
 from surefoot.confidence import FAMILY, Confidence
 from surefoot.kernels.compile import njit
-from surefoot.kernels.costs import Costs, observe, unknown_costs
+from surefoot.kernels.costs import KnownCosts, observe, unknown_costs
 from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(5, [0.5, 0.5], 10_000, 0.05)
@@ -39,12 +39,12 @@ def follow(known, costs, row, marks, widths):  # type: ignore[no-untyped-def]
             mark += 1
 
 
-def first_arm(bound: Confidence) -> Costs:
+def first_arm(bound: Confidence) -> KnownCosts:
     """Estimates of one arm with one constraint, at the level it has in the problem."""
     return unknown_costs(1, 1, bound.bound(PROBLEM))
 
 
-def remembered(known: Costs) -> int:
+def remembered(known: KnownCosts) -> int:
     """Bytes that a bound needs for each arm and constraint, beside count, mean and the bounds themselves."""
     return sum(
         leaf.nbytes for leaf in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes)

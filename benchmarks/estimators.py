@@ -17,7 +17,7 @@ from numba import njit
 import surefoot as sf
 from surefoot.analysis.statistics import mean_interval
 from surefoot.environments.losses import Losses
-from surefoot.kernels.costs import Bound, unknown_costs
+from surefoot.kernels.costs import CostBound, unknown_costs
 from surefoot.kernels.episode import draw
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.learner import Learner, descend, start_learner
@@ -126,7 +126,7 @@ def against_two_phases() -> None:
     print("weighted regret of mirror descent, weights 0.1 and then 1, the better arm worse in the first half\n")
 
     def runs(horizon: int, rate: float, weighs: bool) -> str:
-        growth, known = math.exp(1 / math.log(horizon)), unknown_costs(2, 0, Bound(scale=1.0))
+        growth, known = math.exp(1 / math.log(horizon)), unknown_costs(2, 0, CostBound(scale=1.0))
         found = []
         for seed in range(SEEDS):
             learner = two_arms(rate, 1 / horizon, growth)

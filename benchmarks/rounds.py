@@ -96,7 +96,7 @@ def growth() -> None:
         state = solb_state(n_arms, 0.01, horizon=10**7)
         t = best_of({"solb": lambda: solb_rounds(n, state, losses, costs, np.zeros(1), rng)}, repeats=3)["solb"] / n
         smallest = smallest or t
-        plan = HardMirror.algorithm.layout.plan(K=n_arms, m=1)
+        plan = HardMirror.algorithm.layout.arrangement(K=n_arms, m=1)
         memory = 8 * (plan.n_floats + plan.n_integers)
         print(
             f"  K = {n_arms:>6}: {t * 1e6:>8.2f} us a round, {t / smallest:>7.1f} times K = 10; state {memory / 1024:.0f} kB"

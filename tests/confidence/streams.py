@@ -1,4 +1,4 @@
-"""Costs, and bounds that follow them."""
+"""KnownCosts, and bounds that follow them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import surefoot as sf
 from surefoot.confidence import Confidence
-from surefoot.kernels.costs import Costs, observe
+from surefoot.kernels.costs import KnownCosts, observe
 from surefoot.rules import Floats
 
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -53,7 +53,7 @@ def level_of(problem: sf.Problem, sides: str = "both") -> float:
     return problem.delta / (problem.n_arms * problem.n_constraints * (2 if sides == "both" else 1))
 
 
-def history(bound: Confidence, problem: sf.Problem, costs: Floats) -> tuple[Floats, Floats, Costs]:
+def history(bound: Confidence, problem: sf.Problem, costs: Floats) -> tuple[Floats, Floats, KnownCosts]:
     """Lower and upper bounds on the mean of the first arm's first cost, after each observation."""
     known, found = bound.new_costs(problem), np.empty((2, len(costs)))
     for k, cost in enumerate(costs):

@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 from surefoot.confidence import FAMILY
 from surefoot.kernels.compile import compiled_apart
-from surefoot.kernels.costs import PAPER, Bound, Costs, observe, unknown_costs
+from surefoot.kernels.costs import PAPER, CostBound, KnownCosts, observe, unknown_costs
 from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, problem_of
 
@@ -31,7 +31,7 @@ ALARM = 1e-3 / (6 * len(FAMILY))
 
 
 @compiled_apart
-def misses(known: Costs, costs: Floats, means: Floats, row: Floats, stop_at: float) -> int:
+def misses(known: KnownCosts, costs: Floats, means: Floats, row: Floats, stop_at: float) -> int:
     """1 if a lower bound has ever missed, 2 if an upper bound has, 3 if both have.
 
     An arm is no longer observed once its first mean looks lucky: so many standard errors, of a coin, below the truth.
@@ -58,7 +58,7 @@ def draw(rng: np.random.Generator) -> Floats:
     return np.ascontiguousarray(np.reshape(columns, (3, 3, LENGTH)).transpose(2, 0, 1))
 
 
-def missing_runs(bound: Bound, stop_at: float, seed: int = 0, runs: int = RUNS) -> tuple[int, int, int]:
+def missing_runs(bound: CostBound, stop_at: float, seed: int = 0, runs: int = RUNS) -> tuple[int, int, int]:
     """In how many runs a bound, a lower bound, an upper bound has missed."""
     rng, row, found = np.random.default_rng(seed), np.zeros(3), []
     for _ in range(runs):
@@ -67,7 +67,7 @@ def missing_runs(bound: Bound, stop_at: float, seed: int = 0, runs: int = RUNS) 
     return sum(one > 0 for one in found), sum(one & 1 for one in found), sum(one > 1 for one in found)
 
 
-def weakened(bound: Bound) -> Bound:
+def weakened(bound: CostBound) -> CostBound:
     """The control: a bound that asks for less evidence."""
     if bound.shares.size:
         return bound._replace(shares=bound.shares + np.log(30.0))

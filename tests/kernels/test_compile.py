@@ -16,8 +16,8 @@ from surefoot.kernels import compile as kernels
 from surefoot.kernels.dual import gap
 
 BOUND = """
-from surefoot.kernels.costs import bound, unknown_costs
-known = unknown_costs(1, 1, 4.0)
+from surefoot.kernels.costs import CostBound, bound, unknown_costs
+known = unknown_costs(1, 1, CostBound(scale=4.0))
 known.counts[0] = 16
 bound(known, 0)
 print(known.upper[0, 0])

@@ -151,7 +151,7 @@ def test_shapes_follow_from_the_declaration(sizes: dict[str, int]) -> None:
 @given(filled())
 def test_saved_leaves_come_first_after_a_header_of_sizes(made: tuple[Draft, dict[str, Any]]) -> None:
     draft, values = made
-    leaves = expected(**dict(zip(draft.layout.symbols, draft.plan.sizes, strict=True)))
+    leaves = expected(**dict(zip(draft.layout.symbols, draft.arrangement.sizes, strict=True)))
 
     def chained(integer: bool, *kept: bool) -> list[Any]:
         return [
@@ -163,10 +163,10 @@ def test_saved_leaves_come_first_after_a_header_of_sizes(made: tuple[Draft, dict
         ]
 
     assert draft.floats.tolist() == chained(False, True, False)
-    assert draft.integers.tolist() == [*draft.plan.sizes, *chained(True, True, False)]
+    assert draft.integers.tolist() == [*draft.arrangement.sizes, *chained(True, True, False)]
     kept_floats, kept_integers = draft.saved
     assert kept_floats.tolist() == chained(False, True)
-    assert kept_integers.tolist() == [*draft.plan.sizes, *chained(True, True)]
+    assert kept_integers.tolist() == [*draft.arrangement.sizes, *chained(True, True)]
 
 
 def test_the_header_names_arms_and_guardrails_first() -> None:
@@ -298,7 +298,7 @@ def test_compiled_code_allocates_what_python_does() -> None:
 @given(filled())
 def test_saved_leaves_survive_json_and_nothing_else_does(made: tuple[Draft, dict[str, Any]]) -> None:
     draft, values = made
-    sizes = dict(zip(draft.layout.symbols, draft.plan.sizes, strict=True))
+    sizes = dict(zip(draft.layout.symbols, draft.arrangement.sizes, strict=True))
     other = counted(**sizes)
     before = other.floats.copy(), other.integers.copy()
     tree = draft.to_dict()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from surefoot.kernels.costs import Bound, observe, unknown_costs
+from surefoot.kernels.costs import CostBound, observe, unknown_costs
 from surefoot.kernels.episode import draw
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.learner import Learner, descend, scatter, start_learner
@@ -30,7 +30,7 @@ def test_draw_lays_the_shares_end_to_end() -> None:
 
 
 def test_observe_keeps_means_and_bounds_of_the_played_arm_only() -> None:
-    known = unknown_costs(3, 2, Bound(scale=5.0))
+    known = unknown_costs(3, 2, CostBound(scale=5.0))
     assert (known.lower == -1).all()
     assert (known.upper == 1).all()
     for cost in (0.2, 0.4, 0.9):
@@ -47,14 +47,14 @@ def test_observe_keeps_means_and_bounds_of_the_played_arm_only() -> None:
 
 def test_means_stay_exact_over_many_rounds() -> None:
     rng = np.random.default_rng(0)
-    known, costs = unknown_costs(2, 1, Bound(scale=1.0)), rng.random(100_000)
+    known, costs = unknown_costs(2, 1, CostBound(scale=1.0)), rng.random(100_000)
     for cost in costs:
         observe(known, 0, np.array([cost]))
     assert known.means[0, 0] == pytest.approx(costs.mean(), rel=1e-12)
 
 
 def test_rates_grow_when_an_arm_falls_below_its_cap_and_only_then() -> None:
-    learner, known = new_learner(4, 0.5, 1e-4, 1.2), unknown_costs(4, 0, Bound(scale=1.0))
+    learner, known = new_learner(4, 0.5, 1e-4, 1.2), unknown_costs(4, 0, CostBound(scale=1.0))
     increases = 0
     for _ in range(200):
         before = learner.learning_rates.copy(), learner.inverse_caps.copy()
@@ -97,7 +97,7 @@ def test_scatter_draws_uniformly_from_the_truncated_simplex() -> None:
 def test_an_absurd_estimate_of_no_weight_spends_nothing() -> None:
     """Its square is infinite, and infinity times 0 no number."""
     learner = new_learner(3, 0.1, 1e-3, 1.1, np.array([0.9]))
-    descend(learner, unknown_costs(3, 1, Bound(scale=5.0)), 0, 1e300, 0.0)
+    descend(learner, unknown_costs(3, 1, CostBound(scale=5.0)), 0, 1e300, 0.0)
     assert learner.spent[0] == 0.0
-    descend(learner, unknown_costs(3, 1, Bound(scale=5.0)), 0, 1e300, 0.5)
+    descend(learner, unknown_costs(3, 1, CostBound(scale=5.0)), 0, 1e300, 0.5)
     assert 0.0 < learner.spent[0] <= 1e300

@@ -298,8 +298,8 @@ def test_a_vertex_at_which_exchange_and_newton_undo_each_other() -> None:
         ],
     ]
     loss = [0, 0, 0, 0, 0, 0, 95.77904556, 0, 0]
-    limits = [-0.6854355, -0.7417964]
-    instance = Instance(*(np.array(part) for part in (center, rates, loss, lower, limits)), floor=1 / 141)
+    limits = np.array([-0.6854355, -0.7417964])
+    instance = Instance(np.array(center), np.array(rates), np.array(loss), np.array(lower), limits, 1 / 141)
     found = check(instance)
     assert found is not None
     assert found.worst() < 1e-12
@@ -309,7 +309,8 @@ def test_a_line_along_which_the_dual_is_far_from_quadratic() -> None:
     """A step that overshoots where the slope is negative can lower the dual, and active sets then come round again."""
     data = Path(__file__).with_name("overshoot.json").read_text()
     *parts, floor = json.loads(data)
-    instance = Instance(*(np.array(part) for part in parts), floor=floor)
+    center, rates, loss, lower, limits = map(np.array, parts)
+    instance = Instance(center, rates, loss, lower, limits, floor)
     found = check(instance)
     assert found is not None
     assert found.worst() < 1e-12

@@ -133,6 +133,7 @@ POLICY(sf.Problem(2, [], 9), 1).live(*block)
 def test_an_outside_policy_leaves_the_cache_of_kernels_readable(tmp_path: Path) -> None:
     # the cache names the types of states: one that a later process cannot import must not be in it
     (tmp_path / "mine.py").write_text(OUTSIDE)
+    (tmp_path / "cache").mkdir()
     settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     first, then = "import mine" + PLAY.replace("POLICY", "mine.Mine"), PLAY.replace("POLICY", "sf.UCB1")
     for code, folder in ((first, tmp_path), (then, tmp_path / "cache")):

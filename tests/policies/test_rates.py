@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.kernels.costs import Bound, observe, unknown_costs
+from surefoot.kernels.costs import CostBound, observe, unknown_costs
 from surefoot.kernels.safety import weight_needed
 from surefoot.policies.rates import Motionless, Sized, comparators_log, shortest_moving, weighted_rate
 from tests.policies.constants import shrink_allowance, shrink_radius
@@ -39,7 +39,7 @@ def test_a_restart_leaves_what_is_known_of_the_costs_and_safety_untouched(estima
     shrink_radius(policy, 0.02)
     shrink_allowance(policy, 0.1)
     state = policy._state
-    twin = unknown_costs(4, 1, Bound(scale=state.known.scale))
+    twin = unknown_costs(4, 1, CostBound(scale=state.known.scale))
     thresholds, safe_costs = PROBLEM.thresholds.copy(), SAFE.costs.copy()
     seen = 0
     for decision, cost, restarted in play(policy, 4000, 1):

@@ -450,6 +450,16 @@ def test_colb_says_so_and_goes_on() -> None:
     assert (policy.strategy != before).any()
 
 
+@pytest.mark.parametrize("cls", [sf.OptimisticLP, sf.SoftExp3])
+def test_soft_policies_without_a_safe_strategy_go_on_with_a_strategy(cls: Any) -> None:
+    """Their state has room for a safe strategy, since hard policies share it: zeros, which must not be played."""
+    policy = cls(sf.Problem(3, [0.5], 5000, 0.1), 7, confidence="hoeffding")
+    (said,) = contradicted(policy)
+    assert said.endswith("from now on the policy goes on")
+    for one in (policy, cls.from_dict(policy.to_dict())):
+        assert abs(one.strategy.sum() - 1) < 1e-12
+
+
 def test_a_block_of_rounds_plays_safe_too() -> None:
     """The same by `live`: from the round after the contradiction on, the safe strategy."""
     n, rng = 6000, np.random.default_rng(3)

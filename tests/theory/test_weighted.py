@@ -16,7 +16,7 @@ import pytest
 import surefoot as sf
 from surefoot.analysis.hindsight import vertices
 from surefoot.environments.scenario import Scenario
-from surefoot.kernels.costs import Bound, unknown_costs
+from surefoot.kernels.costs import CostBound, unknown_costs
 from surefoot.kernels.episode import draw
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.learner import Learner, descend, start_learner
@@ -85,7 +85,7 @@ def two_phases(
     arm alone loses, a step on the losses themselves is one on a single arm. With a generator the learner sees only
     what it draws, from w x~ + (1 - w) e_1: the safe strategy is the best arm.
     """
-    log, known = math.log(horizon), unknown_costs(2, 0, Bound(scale=1.0))
+    log, known = math.log(horizon), unknown_costs(2, 0, CostBound(scale=1.0))
     draft = layout_of(Learner).new(K=2, m=0)
     start_learner(draft, 2, np.zeros(0), rate, 1 / horizon, math.exp(1 / log), math.inf)
     learner = draft.opened()

@@ -16,7 +16,7 @@ from surefoot.problem import Infeasible, SafeStrategy
 from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, numbers
 
 TOTAL_LOSS = Range(-1e15, 1e15)
-FEASIBLE = 1e-9
+MET = 1e-9
 """Thresholds that can be met to this are met."""
 NO_MARGIN = 1e-12
 """A margin up to this is rounding."""
@@ -58,7 +58,7 @@ def offline_optimum(total_losses: ArrayLike, mean_costs: ArrayLike, thresholds: 
     scale = float(np.abs(losses).max()) or 1.0
     found = solve(losses / scale, costs, limits)
     if found is None:
-        raise Infeasible(conflict(costs, limits, -FEASIBLE))
+        raise Infeasible(conflict(costs, limits, -MET))
     return Benchmark(frozen(found), float(losses @ found))
 
 
@@ -99,9 +99,9 @@ def solve(losses: Floats, costs: Floats, limits: Floats) -> Floats | None:
     n_arms = losses.size
     answer = linprog(losses, costs, limits, np.ones((1, n_arms)), [1.0], method="highs-ds", options=TIGHTEST)
     if answer.x is None:  # empty, or so thin that HiGHS finds nothing: let it be as wide as the tolerance
-        if limits.size == 0 or widest_margin(costs, limits)[1] < -FEASIBLE:
+        if limits.size == 0 or widest_margin(costs, limits)[1] < -MET:
             return None
-        answer = linprog(losses, costs, limits + FEASIBLE / 2, np.ones((1, n_arms)), [1.0], method="highs-ds")
+        answer = linprog(losses, costs, limits + MET / 2, np.ones((1, n_arms)), [1.0], method="highs-ds")
         return np.asarray(answer.x / answer.x.sum()) if answer.x is not None else None
     return vertex(answer.x, costs, limits)
 
@@ -152,7 +152,5 @@ def conflict(costs: Floats, limits: Floats, margin: float) -> str:
             left = fewer
     named = " and ".join(f"thresholds[{i}] = {limits[i]:g}" for i in left)
     shortfall = -widest_margin(costs[left], limits[left])[1]
-    best = (
-        f"every strategy misses one by at least {shortfall:.3g}" if shortfall > FEASIBLE else "there is no margin left"
-    )
+    best = f"every strategy misses one by at least {shortfall:.3g}" if shortfall > MET else "there is no margin left"
     return f"{named} cannot be met{' together' if len(left) > 1 else ''}: {best}"

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from surefoot.kernels.costs import Bound, Costs, unknown_costs
+from surefoot.kernels.costs import CostBound, KnownCosts, unknown_costs
 from surefoot.problem import Problem
 from surefoot.rules import choice
 
@@ -26,10 +26,10 @@ class Confidence(ABC):
     """Whether the bounds depend on the number of rounds; else they hold at all times, however long."""
 
     @abstractmethod
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem, as kernels know it."""
 
-    def new_costs(self, problem: Problem) -> Costs:
+    def new_costs(self, problem: Problem) -> KnownCosts:
         """Estimates of the costs of a problem, apart from any policy, before the first observation."""
         return unknown_costs(problem.n_arms, problem.n_constraints, self.bound(problem))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.costs import BERNSTEIN, Bound
+from surefoot.kernels.costs import BERNSTEIN, CostBound
 from surefoot.problem import Problem
 
 
@@ -49,6 +49,6 @@ class Bernstein(OneSided):
     name: ClassVar[str] = "bernstein"
     needs_horizon: ClassVar[bool] = True
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return Bound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds))
+        return CostBound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds))

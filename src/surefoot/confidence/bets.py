@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.costs import Bound
+from surefoot.kernels.costs import CostBound
 from surefoot.problem import Problem
 from surefoot.rules import Range, number
 
@@ -32,7 +32,7 @@ class Mixture(OneSided):
         super().__post_init__()
         object.__setattr__(self, "bets", number("bets", self.bets, Range(2, 1000, whole=True)))
 
-    def bound_of(self, problem: Problem, kind: int, nodes: int = 0) -> Bound:
+    def bound_of(self, problem: Problem, kind: int, nodes: int = 0) -> CostBound:
         """A bound with these bets.
 
         f / (1 - f) goes from 16 down to 2^-15 in even ratios. A bet of f is the best one after about
@@ -42,4 +42,4 @@ class Mixture(OneSided):
         depths = np.linspace(0.0, HIGHEST - LOWEST, self.bets)
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)
         evidence = self.evidence(problem)
-        return Bound(kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes)
+        return CostBound(kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes)

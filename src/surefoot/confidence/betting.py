@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.costs import BETTING, Bound
+from surefoot.kernels.costs import BETTING, CostBound
 from surefoot.problem import Problem
 from surefoot.rules import Range, number
 
@@ -73,6 +73,6 @@ class Betting(Mixture):
         super().__post_init__()
         object.__setattr__(self, "nodes", number("nodes", self.nodes, Range(2, 10_001, whole=True)))
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
         return self.bound_of(problem, BETTING, self.nodes)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.costs import EB_MIXTURE, Bound
+from surefoot.kernels.costs import EB_MIXTURE, CostBound
 from surefoot.problem import Problem
 
 
@@ -64,7 +64,7 @@ class EBMixture(Mixture):
 
     name: ClassVar[str] = "eb-mixture"
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
         bound, powers = self.bound_of(problem, EB_MIXTURE), np.arange(2, 60)
         bets = bound.fractions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.costs import HOEFFDING, Bound
+from surefoot.kernels.costs import HOEFFDING, CostBound
 from surefoot.problem import Problem
 
 
@@ -46,6 +46,6 @@ class Hoeffding(OneSided):
     name: ClassVar[str] = "hoeffding"
     needs_horizon: ClassVar[bool] = True
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return Bound(HOEFFDING, 0.5 * (self.evidence(problem) + math.log(problem.rounds)))
+        return CostBound(HOEFFDING, 0.5 * (self.evidence(problem) + math.log(problem.rounds)))

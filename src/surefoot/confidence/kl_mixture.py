@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.bets import Mixture
-from surefoot.kernels.costs import BETTING, Bound
+from surefoot.kernels.costs import BETTING, CostBound
 from surefoot.problem import Problem
 
 
@@ -63,6 +63,6 @@ class KLMixture(Mixture):
 
     name: ClassVar[str] = "kl-mixture"
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
         return self.bound_of(problem, BETTING, nodes=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.confidence.base import Confidence
-from surefoot.kernels.costs import PAPER, Bound
+from surefoot.kernels.costs import PAPER, CostBound
 from surefoot.problem import Problem
 
 
@@ -40,9 +40,9 @@ class Paper(Confidence):
     name: ClassVar[str] = "paper"
     needs_horizon: ClassVar[bool] = True
 
-    def bound(self, problem: Problem) -> Bound:
+    def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return Bound(PAPER, paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta))
+        return CostBound(PAPER, paper_scale(problem.rounds, problem.n_arms, problem.n_constraints, problem.delta))
 
 
 def paper_scale(horizon: int, n_arms: int, n_constraints: int, delta: float) -> float:

@@ -77,7 +77,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
     arms, rows, places = task.arms, task.rows, task.places
     n_arms = strategy.size
     set_scores(task, 0.0, 0)
-    level = normalise(task, 0.0, LAST_STEP)
+    level = normalise(task, SCORES, 0.0, LAST_STEP)
     for a in range(n_arms):
         arms[RELEASED, a] = 0.0
     any_released = False
@@ -115,7 +115,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
                 settled = entering < 0
         if settled and accuracy > LAST_STEP:
             accuracy = LAST_STEP
-            level = normalise(task, level, accuracy)
+            level = normalise(task, SCORES, level, accuracy)
             worst = active_gaps(task, n_active)
             continue
         if settled:
@@ -150,7 +150,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
         if entering >= 0:
             accuracy = LAST_STEP
             set_scores(task, length, n_active)
-            level = normalise(task, level + length * level_step, accuracy)
+            level = normalise(task, SCORES, level + length * level_step, accuracy)
             worst = active_gaps(task, n_active)
         else:
             accuracy = min(1e-4, max(LAST_STEP, 0.01 * highest_rate * gain))
@@ -328,7 +328,7 @@ def search(
     near, near_slope, far, start, worst = 0.0, gain, limit, level, 0.0
     for _ in range(60):
         set_scores(task, length, n_active)
-        level = normalise(task, start + length * level_step, accuracy)
+        level = normalise(task, SCORES, start + length * level_step, accuracy)
         worst = active_gaps(task, n_active)
         if highest_rate * gain < 1e-24:
             break

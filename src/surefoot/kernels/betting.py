@@ -38,7 +38,7 @@ STEPS = 100
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
 
-class Mixture(NamedTuple):
+class Bets(NamedTuple):
     """The bets of a mixture, and room to compute their wealth."""
 
     fractions: Annotated[Floats, derived("bets")]  # f, of the wealth, that each bet puts at stake
@@ -49,7 +49,7 @@ class Mixture(NamedTuple):
     magnitudes: Annotated[Floats, derived("bets")]  # scratch: of the terms that each logarithm is the sum of
 
 
-# `known` below is a `Costs` (costs.py imports this module).
+# `known` below is a `KnownCosts` (costs.py imports this module).
 
 
 @compiled_apart
@@ -81,7 +81,7 @@ def split(nodes: Floats, cost: float) -> None:
 
 
 @merged
-def may_exclude(mixture: Mixture, wealth: Floats, won: float) -> bool:
+def may_exclude(mixture: Bets, wealth: Floats, won: float) -> bool:
     """Carry on the wealth by a cost on which a bet of 1 wins so much; whether a look at the nodes is worthwhile."""
     if not won < UNBOUNDED:  # there is no bound yet
         return True
@@ -100,7 +100,7 @@ def carry_on(fractions: Floats, wealth: Floats, won: float) -> float:
 
 
 @compiled_apart
-def excluded(mixture: Mixture, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> float:
+def excluded(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> float:
     """The least odds that the nodes exclude, or the given ones if that is more; infinite while there are none."""
     least = odds if odds < UNBOUNDED else first_odds(mixture, nodes, mirrored, n)
     if not least < UNBOUNDED:
@@ -122,7 +122,7 @@ def excluded(mixture: Mixture, wealth: Floats, nodes: Floats, mirrored: bool, n:
 
 
 @compiled_apart
-def excess(mixture: Mixture, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> tuple[float, float]:
+def excess(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> tuple[float, float]:
     """By how much the logarithm of the wealth is more than enough, and its slope in ln(odds); the wealth is kept."""
     n_bets, last = mixture.fractions.size, nodes.size - 1
     for j in range(n_bets):
@@ -148,7 +148,7 @@ def excess(mixture: Mixture, wealth: Floats, nodes: Floats, mirrored: bool, n: i
 
 
 @compiled_apart
-def first_odds(mixture: Mixture, nodes: Floats, mirrored: bool, n: int) -> float:
+def first_odds(mixture: Bets, nodes: Floats, mirrored: bool, n: int) -> float:
     """Odds that one of the bets alone excludes, all costs counted in parts as ones and zeros."""
     last, zeros, least = nodes.size - 1, 0.0, np.inf
     for node in range(last):

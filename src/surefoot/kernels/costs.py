@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import numpy as np
 
 from surefoot.kernels import bernstein, betting, eb_mixture, hoeffding
-from surefoot.kernels.betting import Mixture
+from surefoot.kernels.betting import Bets
 from surefoot.kernels.compile import compiled, compiled_apart
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, layout_of, saved
 from surefoot.kernels.types import Floats, Integers
@@ -20,7 +20,7 @@ PAPER, HOEFFDING, BERNSTEIN, EB_MIXTURE, BETTING = range(5)
 NO_BETS = np.zeros(0)
 
 
-class Bound(NamedTuple):
+class CostBound(NamedTuple):
     """A kind of confidence bound, and its parameters."""
 
     kind: int = PAPER
@@ -32,12 +32,12 @@ class Bound(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes of `Costs` beside the numbers of arms and guardrails."""
+        """The sizes of `KnownCosts` beside the numbers of arms and guardrails."""
         remembers = self.kind == BETTING
         return {"bets": self.fractions.size, "wealth": self.fractions.size * remembers, "nodes": self.nodes}
 
 
-class Costs(NamedTuple):
+class KnownCosts(NamedTuple):
     """Estimates of the costs of all arms (for m constraints and K arms)."""
 
     counts: Annotated[Integers, saved("K", rule=COUNT)]  # how often each arm was observed, N(a)
@@ -51,11 +51,11 @@ class Costs(NamedTuple):
     lower_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `lower`
     nodes: Annotated[Floats, saved("m", "K", "nodes", rule=NOT_NEGATIVE)]  # weights of past costs at even spacings
     kind: Annotated[int, derived()]  # which bound
-    scale: Annotated[float, derived()]  # see `Bound`
-    mixture: Mixture
+    scale: Annotated[float, derived()]  # see `CostBound`
+    mixture: Bets
 
 
-def start_costs(known: Any, bound: Bound) -> None:
+def start_costs(known: Any, bound: CostBound) -> None:
     """Nothing observed yet: bounds of 0 and 1, or for the paper mean 0 and radius 1, as both algorithms start."""
     known.lower = -1.0 if bound.kind == PAPER else 0.0
     known.upper = 1.0
@@ -65,15 +65,15 @@ def start_costs(known: Any, bound: Bound) -> None:
         known.mixture.prices = bound.prices
 
 
-def unknown_costs(n_arms: int, n_constraints: int, bound: Bound) -> Costs:
+def unknown_costs(n_arms: int, n_constraints: int, bound: CostBound) -> KnownCosts:
     """Estimates on their own, apart from a policy, before the first observation."""
-    draft = layout_of(Costs).new(K=n_arms, m=n_constraints, **bound.sizes)
+    draft = layout_of(KnownCosts).new(K=n_arms, m=n_constraints, **bound.sizes)
     start_costs(draft, bound)
-    return cast(Costs, draft.opened())
+    return cast(KnownCosts, draft.opened())
 
 
 @compiled
-def observe(known: Costs, arm: int, costs: Floats) -> None:
+def observe(known: KnownCosts, arm: int, costs: Floats) -> None:
     """Update means and bounds of one arm by the costs it has just shown (Section 3.1 of the paper)."""
     known.counts[arm] += 1
     for i in range(costs.size):
@@ -85,7 +85,7 @@ def observe(known: Costs, arm: int, costs: Floats) -> None:
 
 
 @compiled
-def bound(known: Costs, arm: int) -> None:
+def bound(known: KnownCosts, arm: int) -> None:
     """Set the paper's bounds of one arm, which has been observed, from its count and means."""
     radius = min(1.0, hoeffding.radius(known.scale, known.counts[arm]))  # beta_t(a) of Lemma 1
     for i in range(known.means.shape[0]):
@@ -94,16 +94,19 @@ def bound(known: Costs, arm: int) -> None:
 
 
 @compiled
-def bound_again(known: Costs) -> None:
-    """Set the paper's bounds of all arms that have been observed."""
+def bound_again(known: KnownCosts) -> None:
+    """Set the paper's bounds of all arms from counts and means, whatever they were."""
     if known.kind == PAPER:
         for a in range(known.counts.size):
             if known.counts[a] > 0:
                 bound(known, a)
+            else:
+                for i in range(known.means.shape[0]):
+                    known.lower[i, a], known.upper[i, a] = -1.0, 1.0
 
 
 @compiled_apart
-def narrow(known: Costs, arm: int, costs: Floats) -> None:
+def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
     """Narrow the bounds of one arm by the costs it has just shown: what was once excluded stays so."""
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):

@@ -19,6 +19,8 @@ LAST_STEP = 1e-12  # relative change of the strategy whose square is lost in rou
 DEPENDENT = 1e-25  # a row depends on others when less than this of its squared length is its own
 ROUNDING = 2.3e-16
 
+TILE = 1024  # arms per partial sum: they are in the fastest cache when read again, and rounding does not grow with K
+
 # The rows of the arrays of a Workspace. Per arm:
 SCORES = 0  # at the multipliers being tried
 SHIFT = 1  # direction @ lower_costs, or another combination of the active rows
@@ -125,8 +127,15 @@ def settle_sum(strategy: Floats) -> None:
 
 
 @compiled
-def normalise(task: Task, start: float, accuracy: float) -> float:
-    """Fill `strategy` for the level at which it sums to one; return that level.
+def fill(strategy: Floats, rates: Floats, scores: Floats, floor: float, origin: float, level: float) -> None:
+    """The strategy at a level that is counted from the score `origin`."""
+    for a in range(strategy.size):
+        strategy[a] = max(floor, 1.0 / (rates[a] * ((scores[a] - origin) + level)))
+
+
+@compiled
+def normalise(task: Task, row: int, start: float, accuracy: float) -> float:
+    """Fill `strategy` for the level at which it sums to one, given the scores in a row of `arms`; return that level.
 
     The sum is convex and decreasing in the level, its inverse nearly linear: Newton on the inverse approaches the root
     from the left, monotonically, in a few steps. The level is counted from the smallest score, where its pole is, so
@@ -136,16 +145,21 @@ def normalise(task: Task, start: float, accuracy: float) -> float:
     n_arms = strategy.size
     lowest = 0
     for a in range(n_arms):
-        if arms[SCORES, a] < arms[SCORES, lowest]:
+        if arms[row, a] < arms[row, lowest]:
             lowest = a
-    origin = arms[SCORES, lowest]
+    origin = arms[row, lowest]
     least = 1.0 / rates[lowest]  # here the lowest arm alone has all the mass
     level = max(start + origin, least)
     step = 0.0
-    for _ in range(200):
-        for a in range(n_arms):
-            strategy[a] = max(floor, 1.0 / (rates[a] * ((arms[SCORES, a] - origin) + level)))
-        total, curvature, at_floor = free_moments(strategy, rates, floor)
+    for trial in range(200):
+        total, curvature, at_floor = 0.0, 0.0, 0
+        for first in range(0, n_arms, TILE):
+            x, slopes = strategy[first : first + TILE], rates[first : first + TILE]
+            fill(x, slopes, arms[row, first : first + TILE], floor, origin, level)
+            tile_total, tile_curvature, tile_at_floor = free_moments(x, slopes, floor)
+            total += tile_total
+            curvature += tile_curvature
+            at_floor += tile_at_floor
         if at_floor == n_arms:
             level = least
             continue
@@ -155,7 +169,7 @@ def normalise(task: Task, start: float, accuracy: float) -> float:
         if step * step * curvature * task.highest_rate <= accuracy * accuracy:
             break
         further = max(level + step * total / room, least)
-        if further == level:
+        if trial > 0 and further <= level:  # left of the root every step leads to the right: this one is rounding
             break
         level = further
     for a in range(n_arms):

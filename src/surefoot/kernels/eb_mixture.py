@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.kernels.betting import STEPS, Mixture
+from surefoot.kernels.betting import STEPS, Bets
 from surefoot.kernels.compile import compiled_apart
 from surefoot.kernels.dual import ROUNDING
 
@@ -25,7 +25,7 @@ def radius(known: Any, i: int, arm: int, n: int, mean: float, cost: float, usefu
 
 
 @compiled_apart
-def reach(mixture: Mixture, squares: float, guess: float) -> float:
+def reach(mixture: Bets, squares: float, guess: float) -> float:
     """The sum of deviations, never less, at which the wealth of the mixture is enough.
 
     The logarithm of the wealth is convex in it, so every step of Newton's ends at the root or above.

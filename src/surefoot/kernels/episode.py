@@ -164,9 +164,13 @@ def noted(known: Any, status: int) -> int:
 
 @compiled
 def retreat(known: Any, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, status: int) -> int:
-    """The same; and the safe strategy is played from then on."""
+    """The same; and the safe strategy, if there is one, is played from then on."""
     if known.contradicted[0] > 0:
-        safe_weight[0] = 1.0
+        total = 0.0
         for a in range(strategy.size):
-            strategy[a] = safe_strategy[a]
+            total += safe_strategy[a]
+        if total > 0.0:  # a soft policy may share its state with a hard one, and has zeros there
+            safe_weight[0] = 1.0
+            for a in range(strategy.size):
+                strategy[a] = safe_strategy[a]
     return noted(known, status)

@@ -13,7 +13,7 @@ import math
 from typing import Annotated, Any, NamedTuple
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import PAPER, Costs
+from surefoot.kernels.costs import PAPER, KnownCosts
 from surefoot.kernels.dual import BASE, Workspace
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, TOTAL, derived, saved
 from surefoot.kernels.projection import project
@@ -70,7 +70,7 @@ def start_follower(follower: Any, thresholds: Floats, n_arms: int, horizon: int 
 
 
 @merged
-def follow(follower: Follower, known: Costs, arm: int, propensity: float, loss: float, weight: float) -> Followed:
+def follow(follower: Follower, known: KnownCosts, arm: int, propensity: float, loss: float, weight: float) -> Followed:
     """Take in a loss and the new bounds of its arm, and find the next proposal, unless the last may be kept.
 
     Losses count from their mean so far, which moves no minimum and saves variance. With `caps_baseline` they count from
@@ -136,7 +136,7 @@ def forget(follower: Follower) -> None:
 
 
 @compiled
-def may_lag(follower: Follower, known: Costs, arm: int) -> bool:
+def may_lag(follower: Follower, known: KnownCosts, arm: int) -> bool:
     """True if the proposal may stay; then totals are counted from the smallest, or from below it."""
     moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.spent_then[0])
     found = follower.spent_then[0] >= 0.0
@@ -168,7 +168,7 @@ def solve(follower: Follower, rows: Floats) -> int:
 
 
 @compiled
-def believe(follower: Follower, known: Costs, arm: int) -> None:
+def believe(follower: Follower, known: KnownCosts, arm: int) -> None:
     """Set the costs of one arm by which the safe set is built, from its mean and lower bound."""
     for i in range(follower.believed.shape[0]):
         mean = known.means[i, arm]
@@ -176,7 +176,7 @@ def believe(follower: Follower, known: Costs, arm: int) -> None:
 
 
 @compiled
-def believe_all(follower: Follower, known: Costs) -> None:
+def believe_all(follower: Follower, known: KnownCosts) -> None:
     """Set the costs of all arms by which the safe set is built."""
     for a in range(known.counts.size):
         if known.counts[a] > 0:

@@ -76,6 +76,10 @@ def sized(**sizes: str | int) -> Sized:
     return Sized({symbol: str(size) for symbol, size in sizes.items()})
 
 
+RESERVED = ("layout", "arrangement", "floats", "integers")
+"""Attributes of a `Draft` beside its methods."""
+
+
 class Field(NamedTuple):
     """A leaf within a state."""
 
@@ -90,7 +94,7 @@ class Field(NamedTuple):
         return ".".join(self.path)
 
 
-class Plan(NamedTuple):
+class Arrangement(NamedTuple):
     """Where all leaves lie in the buffers of a state, given its sizes."""
 
     sizes: tuple[int, ...]
@@ -137,12 +141,15 @@ class Layout:
     def __init__(self, kind: type) -> None:
         self.kind = kind
         declared = list(_fields(kind, (), {}))
+        for field in declared:
+            if any(hasattr(Draft, name) or name in RESERVED for name in field.path):
+                raise TypeError(f"{kind.__name__}.{field.name} must have a name that no attribute of a Draft has")
         self.fields = sorted(declared, key=lambda field: not field.leaf.saved)
         found = re.findall(r"[A-Za-z_]\w*", " ".join(size for field in declared for size in field.leaf.shape))
         self.symbols = tuple(dict.fromkeys(["K", "m", *found]))
         self._names = {field.path: f"leaf{n}" for n, field in enumerate(self.fields)}
         self._classes: dict[str, type] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._arrangements: dict[tuple[int, ...], Arrangement] = {}
         self._source = self._written()
         self.open = self._opened(view)
         """The named views of a pair of buffers."""
@@ -191,14 +198,14 @@ class Layout:
             parts.append(self._names[inner] if inner in self._names else self._assembled(hint, inner))
         return f"{alias}({', '.join(parts)})"
 
-    def plan(self, **sizes: int) -> Plan:
+    def arrangement(self, **sizes: int) -> Arrangement:
         """Where each leaf lies, given the sizes; those not given are 0."""
         key = tuple(sizes.get(symbol, 0) for symbol in self.symbols)
-        if key not in self._plans:
-            self._plans[key] = self._planned(key)
-        return self._plans[key]
+        if key not in self._arrangements:
+            self._arrangements[key] = self._arranged(key)
+        return self._arrangements[key]
 
-    def _planned(self, sizes: tuple[int, ...]) -> Plan:
+    def _arranged(self, sizes: tuple[int, ...]) -> Arrangement:
         known, ends, saved_ends = dict(zip(self.symbols, sizes, strict=True)), [0, len(sizes)], [0, len(sizes)]
         places = {}
         for field in self.fields:
@@ -207,14 +214,14 @@ class Layout:
             ends[field.integer] += math.prod(shape)
             if field.leaf.saved:
                 saved_ends[field.integer] = ends[field.integer]
-        return Plan(sizes, places, ends[0], ends[1], saved_ends[0], saved_ends[1])
+        return Arrangement(sizes, places, ends[0], ends[1], saved_ends[0], saved_ends[1])
 
     def new(self, **sizes: int) -> Draft:
         """A state of zeros."""
-        plan = self.plan(**sizes)
-        floats, integers = np.zeros(plan.n_floats), np.zeros(plan.n_integers, np.int64)
-        integers[: len(plan.sizes)] = plan.sizes
-        return Draft(self, plan, floats, integers)
+        found = self.arrangement(**sizes)
+        floats, integers = np.zeros(found.n_floats), np.zeros(found.n_integers, np.int64)
+        integers[: len(found.sizes)] = found.sizes
+        return Draft(self, found, floats, integers)
 
 
 class Draft:
@@ -224,9 +231,9 @@ class Draft:
     """
 
     def __init__(
-        self, layout: Layout, plan: Plan, floats: Floats, integers: Integers, path: tuple[str, ...] = ()
+        self, layout: Layout, arrangement: Arrangement, floats: Floats, integers: Integers, path: tuple[str, ...] = ()
     ) -> None:
-        self.__dict__.update(layout=layout, plan=plan, floats=floats, integers=integers, _path=path)
+        self.__dict__.update(layout=layout, arrangement=arrangement, floats=floats, integers=integers, _path=path)
 
     def view(self, place: Place) -> Any:
         """The numbers of a leaf, as an array."""
@@ -234,16 +241,22 @@ class Draft:
 
     def __getattr__(self, name: str) -> Any:
         path = (*self._path, name)
-        place = self.plan.places.get(path)
+        place = self.arrangement.places.get(path)
         if place is not None:
             found = self.view(place)
             return found.item() if place.field.scalar else found
-        if not any(other[: len(path)] == path for other in self.plan.places):
-            raise AttributeError(f"{self.layout.kind.__name__} has no leaf {'.'.join(path)}")
-        return Draft(self.layout, self.plan, self.floats, self.integers, path)
+        if not any(other[: len(path)] == path for other in self.arrangement.places):
+            raise self._unknown(path)
+        return Draft(self.layout, self.arrangement, self.floats, self.integers, path)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.view(self.plan.places[(*self._path, name)])[...] = value
+        path = (*self._path, name)
+        if path not in self.arrangement.places:
+            raise self._unknown(path)
+        self.view(self.arrangement.places[path])[...] = value
+
+    def _unknown(self, path: tuple[str, ...]) -> AttributeError:
+        return AttributeError(f"{self.layout.kind.__name__} has no leaf {'.'.join(path)}")
 
     def opened(self) -> Any:
         """The named tuple of views that kernels work on."""
@@ -252,10 +265,10 @@ class Draft:
     @property
     def saved(self) -> tuple[Floats, Integers]:
         """The parts of the buffers that are saved."""
-        return self.floats[: self.plan.saved_floats], self.integers[: self.plan.saved_integers]
+        return self.floats[: self.arrangement.saved_floats], self.integers[: self.arrangement.saved_integers]
 
     def _saved_places(self) -> Iterator[Place]:
-        return (place for place in self.plan.places.values() if place.field.leaf.saved)
+        return (place for place in self.arrangement.places.values() if place.field.leaf.saved)
 
     def to_dict(self) -> dict[str, Any]:
         """The saved leaves as nested lists, by name."""

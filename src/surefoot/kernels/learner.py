@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NamedTuple
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs
+from surefoot.kernels.costs import KnownCosts
 from surefoot.kernels.dual import BASE, Workspace
 from surefoot.kernels.layout import NOT_NEGATIVE, derived, saved
 from surefoot.kernels.projection import project
@@ -41,7 +41,7 @@ def start_learner(
 
 
 @merged
-def descend(learner: Learner, known: Costs, arm: int, loss_estimate: float, weight: float) -> int:
+def descend(learner: Learner, known: KnownCosts, arm: int, loss_estimate: float, weight: float) -> int:
     """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go.
 
     When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. What a

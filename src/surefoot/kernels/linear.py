@@ -18,7 +18,7 @@ LEAST_PRICE = 1e-12
 """Reduced costs above minus this are rounding."""
 LEAST_PIVOT = 1e-11
 """Entries below this are no pivots."""
-FEASIBLE = 1e-11
+LEAST_EXCESS = 1e-11
 """An excess up to this is rounding."""
 CHECKED = 1e-9
 """A solution may exceed a limit by this."""
@@ -211,7 +211,7 @@ def start_basis(task: Program) -> bool:
     for a in range(1, task.losses.size):
         if task.losses[a] < task.losses[best]:
             best = a
-    worst, place = -FEASIBLE, -1
+    worst, place = -LEAST_EXCESS, -1
     task.basis[0] = best
     task.vectors[RIGHT, 0] = 1.0
     for i in range(task.limits.size):
@@ -244,8 +244,8 @@ def certified(task: Program, strategy: Floats, lowering_excess: bool) -> bool:
     """Whether the strategy of the basis is what its prices say: a solution, or the least excess.
 
     Where no reduced cost is negative, the value of the prices is a lower bound on the loss (or excess) of every
-    strategy. It must be met but for what an excess of `FEASIBLE` is worth. The columns outside the basis were priced in
-    the last step. NaN fails every comparison.
+    strategy. It must be met but for what an excess of `LEAST_EXCESS` is worth. The columns outside the basis were
+    priced in the last step. NaN fails every comparison.
     """
     rows, n_arms, prices = task.basis.size, strategy.size, task.vectors[PRICES]
     loss, excess, astray, bound, size = 0.0, 0.0, 0.0, 0.0, 1.0
@@ -265,7 +265,7 @@ def certified(task: Program, strategy: Floats, lowering_excess: bool) -> bool:
         bound += prices[r] * task.vectors[RIGHT, r] + min(0.0, reduced)
         size += abs(prices[r])
     value = excess if lowering_excess else loss
-    return astray <= FEASIBLE and value - bound <= FEASIBLE * size and (lowering_excess or excess <= CHECKED)
+    return astray <= LEAST_EXCESS and value - bound <= LEAST_EXCESS * size and (lowering_excess or excess <= CHECKED)
 
 
 @compiled_apart
@@ -277,7 +277,7 @@ def attempt(task: Program, strategy: Floats) -> int:
             return UNDECIDED
         for r in range(task.basis.size):
             if task.basis[r] == excess:
-                if task.vectors[VALUES, r] > FEASIBLE:
+                if task.vectors[VALUES, r] > LEAST_EXCESS:
                     read_off(task, strategy)
                     return EMPTY if certified(task, strategy, True) else UNDECIDED
                 drive_out(task, r)

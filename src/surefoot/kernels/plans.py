@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.costs import Costs
+from surefoot.kernels.costs import KnownCosts
 from surefoot.kernels.layout import NOT_NEGATIVE, derived, saved, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.record import Record, optimistic
@@ -98,7 +98,7 @@ def blend(plans: Plans, strategy: Floats) -> float:
 
 
 @compiled
-def solve_program(plans: Plans, known: Costs, record: Record, safe_strategy: Floats, safe_costs: Floats) -> int:
+def solve_program(plans: Plans, known: KnownCosts, record: Record, safe_strategy: Floats, safe_costs: Floats) -> int:
     """Set the plan of the program: the least optimistic loss among strategies that are safe at the upper bounds.
 
     The less an arm's costs are known, the less of it can be played, so its loss is bounded the more optimistically.

@@ -27,7 +27,6 @@ from surefoot.kernels.dual import (
     FEASIBLE,
     LAST_STEP,
     ROUNDING,
-    SCORES,
     SETTLED,
     TOLERANCE,
     WEIGHT,
@@ -55,7 +54,6 @@ def project(
     n_arms = strategy.size
     highest_rate = 0.0
     for a in range(n_arms):
-        work.arms[SCORES, a] = work.arms[BASE, a]
         highest_rate = max(highest_rate, rates[a])
     for i in range(limits.size):
         multipliers[i] = 0.0
@@ -73,7 +71,7 @@ def project(
                 lowest = a
         strategy[lowest] += max(0.0, 1.0 - n_arms * floor)  # what rounding has left goes where it is worth most
         return SOLVED if most_violated(task, 0) < 0 else EMPTY
-    level = normalise(task, 0.0, LAST_STEP)
+    level = normalise(task, BASE, 0.0, LAST_STEP)
     n_violated = note_violated(task)
     if n_violated > 0 and not hold_few(task, level, n_violated):
         status = raise_multipliers(task, False)

@@ -360,7 +360,7 @@ class Policy(Generic[S]):
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)
         layout = self.algorithm.layout
-        self._draft = Draft(layout, layout.plan(**self._sizes()), *kept["_draft"])
+        self._draft = Draft(layout, layout.arrangement(**self._sizes()), *kept["_draft"])
         self._lock, self._eye = threading.Lock(), None
         self._attach()
 

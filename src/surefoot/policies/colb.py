@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, bound_again, observe
+from surefoot.kernels.costs import KnownCosts, bound_again, observe
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
@@ -23,7 +23,7 @@ class State(NamedTuple):
     """What COLB remembers."""
 
     learner: Learner
-    known: Costs
+    known: KnownCosts
     empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
     strategy: Annotated[Floats, derived("K")]  # x_t: the proposal itself
     safe_weight: Annotated[Floats, derived(1)]  # 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.entropy import Entropy, project_entropy
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
@@ -27,7 +27,7 @@ class State(NamedTuple):
     """The proposal, what is known of the costs, and what is played."""
 
     proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t
-    known: Costs
+    known: KnownCosts
     empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
     gave_up: Annotated[Integers, saved(1, rule=COUNT)]  # 1 if the safe set was empty after the last round
     scores: Annotated[Floats, derived("K")]  # scratch: rate times the loss estimate

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.confidence import Confidence, resolve
-from surefoot.kernels.costs import BETTING, PAPER, Bound, Costs
+from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
 from surefoot.kernels.types import Integers
 from surefoot.policies.base import Policy, S
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import Floats, Range, RuleError
+
+STARTS = {"lower": 0.0, "upper": 1.0, "squares": 0.0, "reach": 0.0, "upper_wealth": 0.0, "lower_wealth": 0.0,
+          "nodes": 0.0}  # fmt: skip
+"""What bounds other than the paper's say of an arm that was never observed."""
 
 MARGIN = Range(1e-12, 1)
 """Range of the option `margin`: by how much some strategy is safe."""
@@ -68,18 +72,18 @@ def bounds_option(confidence: str | Mapping[str, Any] | Confidence | None) -> st
     return None if confidence is None else resolve(confidence).option()
 
 
-def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> Bound:
+def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> CostBound:
     """The bound behind an option `confidence`: Hoeffding's if it is None, which holds in all rounds at once."""
     if option is None:
-        return Bound(PAPER, hoeffding_scale(problem, problem.n_constraints))
+        return CostBound(PAPER, hoeffding_scale(problem, problem.n_constraints))
     return resolve(option).bound(problem)
 
 
-def bound_on_losses(problem: Problem, widening: float | None = None) -> Bound:
+def bound_on_losses(problem: Problem, widening: float | None = None) -> CostBound:
     """Hoeffding's bound on stochastic losses; or with the radius of the costs, widened by a factor."""
     if widening is None:
-        return Bound(PAPER, hoeffding_scale(problem, 1))
-    return Bound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
+        return CostBound(PAPER, hoeffding_scale(problem, 1))
+    return CostBound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
 
 
 def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
@@ -88,13 +92,13 @@ def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
         raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
-def check_costs(rounds: int, known: Costs, name: str = "known") -> None:
+def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
     """Refuse loaded estimates that do not fit the number of rounds, or each other."""
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
     unseen = known.counts == 0
-    for leaf, start in (("lower", 0.0), ("upper", 1.0), ("nodes", 0.0)):
+    for leaf, start in STARTS.items():
         numbers = getattr(known, leaf)[:, unseen]
         if (numbers != start).any():
             raise RuleError(f"state.{name}.{leaf}", f"be {start:g} for an arm that was never observed", numbers)

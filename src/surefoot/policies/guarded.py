@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.confidence import Confidence, resolve
-from surefoot.kernels.costs import Bound, start_costs
+from surefoot.kernels.costs import CostBound, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.learner import scatter, start_learner
 from surefoot.policies.base import optional, plain
@@ -31,7 +31,7 @@ class Method(ABC):
         self.problem, self.preset, self.options = problem, preset, options
         self.bound = self.new_bound()
 
-    def new_bound(self) -> Bound:
+    def new_bound(self) -> CostBound:
         """The confidence bound on the costs."""
         return resolve(self.options["confidence"]).bound(self.problem)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.costs import Bound, Costs, observe, start_costs
+from surefoot.kernels.costs import CostBound, KnownCosts, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved, sized
 from surefoot.kernels.linear import Program, minimise
@@ -21,8 +21,8 @@ from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
 class State(NamedTuple):
     """What was seen, and the strategy that came of the last samples."""
 
-    known: Costs
-    lost: Annotated[Costs, sized(m=1)]  # the losses, as if they were a cost
+    known: KnownCosts
+    lost: Annotated[KnownCosts, sized(m=1)]  # the losses, as if they were a cost
     observed_loss: Annotated[Floats, derived(1)]  # scratch
     sampled: Annotated[Floats, saved("K", rule=SHARE)]  # the strategy
     task: Program
@@ -41,7 +41,7 @@ def update(state: State, generator: Any, arm: int, propensity: float, weight: fl
 
 
 @compiled
-def sample(estimates: Costs, row: int, arm: int, generator: Any) -> float:
+def sample(estimates: KnownCosts, row: int, arm: int, generator: Any) -> float:
     """A draw from the posterior of a mean under a uniform prior, outcomes between 0 and 1 counted in parts."""
     count, total = estimates.counts[arm], estimates.counts[arm] * estimates.means[row, arm]
     drawn: float = generator.beta(1.0 + total, 1.0 + count - total)
@@ -111,8 +111,8 @@ class LinConTS(Policy[State]):
 
     def _start(self, state: Any) -> None:
         state.task.limits = self.problem.thresholds
-        start_costs(state.known, Bound())
-        start_costs(state.lost, Bound())
+        start_costs(state.known, CostBound())
+        start_costs(state.lost, CostBound())
 
     def _check(self) -> None:
         check_costs(self._round, self._state.known)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.kernels.costs import Bound
+from surefoot.kernels.costs import CostBound
 from surefoot.policies.colb import SoftMirror
 from surefoot.policies.guarded import Guarded, Method
 from surefoot.problem import Problem
@@ -19,9 +19,9 @@ NO_LIMITS = np.zeros(0)
 class Unguarded(SoftMirror):
     """COLB as in the paper, with no constraint to heed."""
 
-    def new_bound(self) -> Bound:
+    def new_bound(self) -> CostBound:
         """No cost is bounded."""
-        return Bound()
+        return CostBound()
 
     def sizes(self) -> dict[str, int]:
         """No guardrail has a place in the state."""

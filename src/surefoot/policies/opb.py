@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program
@@ -32,8 +32,8 @@ from surefoot.rules import SHARE
 class State(NamedTuple):
     """Estimates of losses and costs, and what they lead to."""
 
-    known: Costs
-    lost: Annotated[Costs, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
+    known: KnownCosts
+    lost: Annotated[KnownCosts, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
     observed_loss: Annotated[Floats, derived(1)]  # scratch
     task: Annotated[Program, sized(K="K + 1")]  # over the arms, and the safe strategy as one arm more
     vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
@@ -54,7 +54,7 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
 
 
 @compiled
-def optimistic_loss(lost: Costs, arm: int) -> float:
+def optimistic_loss(lost: KnownCosts, arm: int) -> float:
     """The mean less the widened radius, nothing cut off, in units of the radius of one observation.
 
     In these units a program is as well scaled for a tiny margin as for a wide one. An arm that was never played counts

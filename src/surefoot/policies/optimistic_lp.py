@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program, minimise
@@ -29,8 +29,8 @@ from surefoot.problem import Problem
 class State(NamedTuple):
     """Estimates of losses and costs, and what they lead to."""
 
-    known: Costs
-    lost: Annotated[Costs, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
+    known: KnownCosts
+    lost: Annotated[KnownCosts, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
     observed_loss: Annotated[Floats, derived(1)]  # scratch
     task: Program
     vertex: Annotated[Floats, derived("K")]  # the solution of the program

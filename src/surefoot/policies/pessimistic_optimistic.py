@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import PAPER, Bound, Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import PAPER, CostBound, KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved, sized
 from surefoot.kernels.types import SOLVED, Floats
@@ -21,7 +21,7 @@ from surefoot.rules import Range
 class State(NamedTuple):
     """Estimates of losses and costs, and queues that run ahead of the costs."""
 
-    known: Annotated[Costs, sized(m="m + 1")]  # row 0 is the loss, row i + 1 the cost i
+    known: Annotated[KnownCosts, sized(m="m + 1")]  # row 0 is the loss, row i + 1 the cost i
     queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
     strategy: Annotated[Floats, derived("K")]  # a single arm
     safe_weight: Annotated[Floats, derived(1)]  # 0
@@ -146,7 +146,7 @@ class PessimisticOptimistic(Policy[State]):
     def _start(self, state: Any) -> None:
         problem, n_constraints = self.problem, self.problem.n_constraints
         margin = known_margin(problem, self._options["margin"], type(self).__name__)
-        start_costs(state.known, Bound(PAPER, hoeffding_scale(problem, n_constraints + 1)))
+        start_costs(state.known, CostBound(PAPER, hoeffding_scale(problem, n_constraints + 1)))
         state.thresholds = problem.thresholds
         state.patience = margin * n_constraints**0.25 * math.sqrt(2 / 3)
         state.tightness, state.tightest = n_constraints**0.25 / math.sqrt(6), margin / 2

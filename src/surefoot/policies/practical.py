@@ -29,7 +29,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import PAPER, Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import PAPER, KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.follower import Follower, believe_all, due, follow, mean_loss, start_follower
 from surefoot.kernels.layout import COUNT, derived, saved
@@ -58,7 +58,7 @@ class SoftState(NamedTuple):
     """What COLB remembers."""
 
     learner: Follower
-    known: Costs
+    known: KnownCosts
     empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]
     strategy: Annotated[Floats, derived("K")]  # x_t: the proposal itself
     safe_weight: Annotated[Floats, derived(1)]  # 0
@@ -68,7 +68,7 @@ class HardState(NamedTuple):
     """What SOLB remembers, and the safe strategy it leans on."""
 
     learner: Follower
-    known: Costs
+    known: KnownCosts
     plans: Plans
     empty_rounds: Annotated[Floats, saved(1, rule=COUNT)]  # also those in which the program was not solved
     strategy: Annotated[Floats, derived("K")]  # x_t

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import PAPER, Bound, Costs, bound_again, observe, start_costs
+from surefoot.kernels.costs import PAPER, CostBound, KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved
 from surefoot.kernels.types import SOLVED, Floats
@@ -24,7 +24,7 @@ class State(NamedTuple):
 
     weights: Annotated[Floats, saved("K", rule=SHARE)]  # x_t
     queues: Annotated[Floats, saved("m", rule=Range(0, 1e16))]  # Q(t)
-    known: Costs
+    known: KnownCosts
     strategy: Annotated[Floats, derived("K")]  # x_t
     safe_weight: Annotated[Floats, derived(1)]  # 0
     thresholds: Annotated[Floats, derived("m")]  # alpha
@@ -133,7 +133,7 @@ class QueuePrimalDual(Policy[State]):
         problem, rate, penalty = self.problem, self._options["learning_rate"], math.sqrt(self.problem.rounds)
         rate = 1.0 / penalty if rate is None else rate
         state.weights = 1.0 / problem.n_arms
-        start_costs(state.known, Bound(PAPER, hoeffding_scale(problem, problem.n_constraints)))
+        start_costs(state.known, CostBound(PAPER, hoeffding_scale(problem, problem.n_constraints)))
         state.thresholds, state.penalty, state.step = problem.thresholds, penalty, penalty / rate
         state.mixing, state.bias = 1.0 / problem.rounds, rate / 2
 

@@ -88,7 +88,7 @@ def from_bytes(cls: Any, data: Any) -> Any:
     end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
     policy = made(cls, json.loads(whole[start:end]))
     floats, integers = policy._draft.saved
-    middle, sizes = end + floats.nbytes, len(policy._draft.plan.sizes)
+    middle, sizes = end + floats.nbytes, len(policy._draft.arrangement.sizes)
     if len(whole) != middle + integers.nbytes:
         raise RuleError("data", f"hold {floats.size + integers.size} numbers", data, f"{len(data)} bytes")
     read = np.frombuffer(whole[middle:], np.int64)

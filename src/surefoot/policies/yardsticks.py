@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.kernels.compile import compiled, merged
-from surefoot.kernels.costs import Bound
+from surefoot.kernels.costs import CostBound
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived
 from surefoot.kernels.learner import descend
@@ -79,9 +79,9 @@ class Knowing(SoftMirror):
 
     algorithm = Algorithm(State, follow, show_proposal)
 
-    def new_bound(self) -> Bound:
+    def new_bound(self) -> CostBound:
         """The costs are known."""
-        return Bound()
+        return CostBound()
 
     def limits(self) -> Floats:
         """The thresholds themselves."""
