@@ -14,7 +14,7 @@ from surefoot.simulation.world import World, policy_seed
 from tests.policies.constants import shrink_radius
 from tests.simulation.players import always
 
-HORIZON, SEEDS = 400, 12
+HORIZON, SEEDS = 400, range(40, 52)  # a safe set is empty in some of them
 PROBLEM = sf.Problem(3, [0.5, 0.6], HORIZON, 0.1, sf.SafeStrategy([0, 0, 1], [0.2, 0.3]))
 SCENARIO = sf.Scenario(
     "clean-v1",

@@ -20,7 +20,7 @@ import pytest
 import surefoot as sf
 from surefoot.simulation.provenance import made_by
 
-UCB1 = ("policies/ucb1.py", "np.sqrt(2.0 * np.log(rounds)", "np.sqrt(0.1 * np.log(rounds)")
+UCB1 = ("policies/ucb1.py", "math.sqrt(2.0 * math.log(rounds)", "math.sqrt(0.1 * math.log(rounds)")
 KERNEL = ("kernels/ledger.py", '"""', '"""Changed. ')
 REPORT = ("reporting/style.py", '"""', '"""Changed. ')
 COMMAND = ("cli/lists.py", '"""', '"""Changed. ')
