@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from surefoot.kernels.compile import compiled_apart, compiled_sum, merged
+from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum, merged
 from surefoot.kernels.dual import ROUNDING
 from surefoot.kernels.layout import derived
 from surefoot.kernels.logarithm import logarithm
@@ -52,7 +52,7 @@ class Bets(NamedTuple):
 # `known` below is a `KnownCosts` (costs.py imports this module).
 
 
-@compiled_apart
+@compiled
 def narrow(known: Any, i: int, arm: int, n: int, cost: float) -> None:
     """Narrow the bounds by one more cost, the n-th."""
     mixture, lower, upper = known.mixture, known.lower, known.upper

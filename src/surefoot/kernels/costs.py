@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.kernels import bernstein, betting, eb_mixture, hoeffding
 from surefoot.kernels.betting import Bets
-from surefoot.kernels.compile import compiled, compiled_apart
+from surefoot.kernels.compile import compiled
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, layout_of, saved
 from surefoot.kernels.types import Floats, Integers
 from surefoot.rules import SHARE, Range
@@ -105,7 +105,7 @@ def bound_again(known: KnownCosts) -> None:
                     known.lower[i, a], known.upper[i, a] = -1.0, 1.0
 
 
-@compiled_apart
+@compiled
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
     """Narrow the bounds of one arm by the costs it has just shown: what was once excluded stays so."""
     n, lower, upper = known.counts[arm], known.lower, known.upper

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.kernels.layout import leaves_of
 from surefoot.problem import Problem
 from surefoot.rules import WHOLE, RuleError, choice, fields, number
 
@@ -151,8 +152,14 @@ def read_generator(data: Any) -> np.random.Generator:
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed."""
+    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed.
+
+    Numbers count by their values, so that it makes no difference whether a JSON library writes 1 or 1.0.
+    """
     content = {name: value for name, value in data.items() if name != "digest"}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    text = re.sub(r"(?<=\d)\.0(?=[],}])", "", text)  # some JSON libraries write 1 for 1.0
-    return {**content, "digest": hashlib.blake2b(text.encode(), digest_size=DIGEST).hexdigest()}
+    about = {name: value for name, value in content.items() if name != "state"}
+    text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+    hashed = hashlib.blake2b(re.sub(r"(?<=\d)\.0(?=[],}])", "", text).encode(), digest_size=DIGEST)
+    for name, value in sorted(leaves_of(content.get("state", {}))):
+        hashed.update(name.encode() + np.asarray(value, np.float64).tobytes())
+    return {**content, "digest": hashed.hexdigest()}
