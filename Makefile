@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test coverage bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -14,11 +14,19 @@ test: .venv/ready-dev
 	$(BIN)/pytest
 	$(BIN)/surefoot verify --quick
 
+# Uncompiled, so that every branch is seen; about a hundred times slower, so tests are stopped after two seconds each
+# (of their own computing: what `simulate` does on its threads is not stopped, hence the choice of tests).
+coverage: .venv/ready-dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run --branch --source=src/surefoot/kernels -m pytest -W ignore::RuntimeWarning \
+		--seconds 2 tests/kernels tests/confidence/test_formulas.py tests/policies/test_policies.py \
+		tests/policies/test_presets.py tests/contracts -k "not test_registered or strategies_are_strategies"
+	$(BIN)/coverage report --show-missing
+
 bench: .venv/ready-dev .venv/ready-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/ready: pyproject.toml
