@@ -4,7 +4,7 @@ BIN := .venv/bin
 OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/surefoot/simulation \
     tests/test_package.py tests/test_problem.py tests/analysis tests/reporting
 
-.PHONY: demo test test-oldest fuzz bench clean
+.PHONY: demo test test-oldest fuzz coverage bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -24,11 +24,19 @@ test-oldest: .venv-oldest/ready
 fuzz: .venv/ready-dev
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests
 
+# Uncompiled, so that every branch is seen; about a hundred times slower, so tests are stopped after two seconds each
+# (of their own computing: what `simulate` does on its threads is not stopped, hence the choice of tests).
+coverage: .venv/ready-dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run --branch --source=src/surefoot/kernels -m pytest -W ignore::RuntimeWarning \
+		--seconds 2 tests/kernels tests/confidence/test_formulas.py tests/policies/test_policies.py \
+		tests/policies/test_presets.py tests/contracts -k "not test_registered or strategies_are_strategies"
+	$(BIN)/coverage report --show-missing
+
 bench: .venv/ready-dev .venv/ready-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/ready: pyproject.toml

@@ -2,9 +2,15 @@
 
 The profile "surefoot" tries the same examples on every run. "fuzz" (``make fuzz``) tries new random ones, ten times as
 many; a failure prints the line that repeats it.
+
+`--seconds` is for `make coverage`, which runs kernels uncompiled, about a hundred times slower.
 """
 
 import os
+import signal
+from collections.abc import Generator
+from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,3 +37,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         chosen = getattr(test, "_hypothesis_internal_use_settings", None)
         if chosen is not None:
             test._hypothesis_internal_use_settings = settings(chosen, max_examples=MORE * chosen.max_examples)
+
+
+OURS = tuple(str(Path(__file__).parents[1] / folder) for folder in ("src", "tests"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", type=float, help="stop each test after this much computing time, as if skipped")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    seconds = item.config.getoption("--seconds")
+    if seconds is None:
+        return (yield)
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_filename.startswith(OURS):
+            pytest.skip(f"stopped after {seconds:g} s")
+        signal.setitimer(signal.ITIMER_PROF, 0.01)  # other people's code may hold a lock: wait until it returns
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)

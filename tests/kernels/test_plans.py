@@ -90,3 +90,17 @@ def test_an_adversary_that_punishes_the_program_is_left_to_the_follower() -> Non
         shares.append(float(policy._state.plans.share[0]))
     assert min(shares[:10]) == pytest.approx(LEAST_SHARE)
     assert np.mean(shares[2000:]) > 0.8
+
+
+@pytest.mark.parametrize("preset", ["practical", "guaranteed"])
+def test_an_empty_safe_set_leaves_the_uniform_proposal_made_safe(preset: str) -> None:
+    problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
+    for cls in (sf.SOLB, sf.COLB):
+        policy = cls(problem, 3, preset=preset)
+        policy._state.learner.limits[:] = -1.0  # what no strategy can keep
+        policy.tell(policy.ask(), 0.5, [0.5])
+        assert policy.empty_rounds == 1
+        assert policy.proposal == pytest.approx([1 / 3] * 3)
+        safe_part = policy.strategy[0]  # of a known cost
+        safe = 0.2 * safe_part + policy.upper_costs[0, 1:] @ policy.strategy[1:] <= 0.5 + 1e-12
+        assert safe == (cls is sf.SOLB)  # COLB plays the proposal itself, which is not safe

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from surefoot.kernels.layout import zeros
 from surefoot.kernels.linear import Program
 from surefoot.kernels.safety import lose_least
-from surefoot.kernels.types import EMPTY, SOLVED, Floats
+from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED, Floats
 
 UNSOLVED = json.loads((Path(__file__).parent / "unsolved.json").read_text())
 
@@ -71,8 +71,9 @@ def test_bounds_that_hardly_differ() -> None:
     assert coarse <= 12  # 0.7 % of all are rounded
 
 
-def test_what_cannot_be_solved_leaves_what_is_safe() -> None:
-    outcome = found(np.array([0.9, 0.1]), np.array([[0.2, 0.6]]), np.array([-1.0]), np.array([0.2]))
-    assert outcome.status == EMPTY
+@pytest.mark.parametrize(("limit", "status"), [(-1.0, EMPTY), (np.nan, UNDECIDED)])
+def test_what_cannot_be_solved_leaves_what_is_safe(limit: float, status: int) -> None:
+    outcome = found(np.array([0.9, 0.1]), np.array([[0.2, 0.6]]), np.array([limit]), np.array([0.2]))
+    assert outcome.status == status
     assert outcome.weight == 1.0
     assert outcome.strategy.tolist() == [1.0, 0.0]
