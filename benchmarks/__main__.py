@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, estimators, forecast, linear, practical, projection, rounds, simulation
+from benchmarks import confidence, estimators, forecast, linear, practical, projection, rounds, simulation, state
 
 
 def opening() -> None:
@@ -26,6 +26,7 @@ def opening() -> None:
 print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {numba.__version__}, {platform.machine()}")
 opening()
 rounds.report()
+state.report()
 simulation.report()
 linear.report()
 confidence.report()
