@@ -39,6 +39,7 @@ class MirrorDescentContract(PolicyContract):
         if policy.kind != "hard":
             pytest.skip("mixes nothing in")
         safe, mixed = binding.safe, 0
+        assert safe is not None
         for feedback in binding_rounds(binding):
             policy.tell(*feedback)
             costs = np.minimum(1.0, policy.upper_costs @ policy.proposal)

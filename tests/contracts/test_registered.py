@@ -20,11 +20,13 @@ KNOWN: dict[str, dict[str, Any]] = {
     "opb": {"learnt_share": SLOW, "weighs_losses": False, "proposal_keeps_limits": False},
     "thompson": {"draws_when_told": True, "weighs_losses": False},
     "lincon-ts": {"draws_when_told": True, "weighs_losses": False},
-} | {
-    name: {"weighs_losses": False}
-    for name in (
-        "doubly-optimistic", "epsilon-greedy", "optimistic-lp", "pessimistic-optimistic", "safe-optimistic-lp", "ucb1",
-    )
+    **{
+        name: {"weighs_losses": False}
+        for name in (
+            "doubly-optimistic", "epsilon-greedy", "optimistic-lp", "pessimistic-optimistic", "safe-optimistic-lp",
+            "ucb1",
+        )
+    },
 }  # fmt: skip
 """What the contract has to know about some policies."""
 
@@ -32,7 +34,7 @@ KNOWN: dict[str, dict[str, Any]] = {
 def contract(name: str, options: dict[str, Any], base: Any = PolicyContract, **known: Any) -> type[PolicyContract]:
     cls = REGISTRY[name]
 
-    def make(problem: sf.Problem, seed: int) -> sf.Policy:
+    def make(problem: Any, seed: int) -> sf.Policy[Any]:  # also of what is no problem
         truth = {}
         if TRUTH in inspect.signature(cls).parameters:
             truth = {TRUTH: true_costs(problem) if isinstance(problem, sf.Problem) else np.zeros((1, 2))}

@@ -43,7 +43,7 @@ ROWS = ("proposals", "strategies", "safe_weights", "rates", "caps", "base_rates"
 def scrambled(scenario: Scenario, restarts: list[int], seed: int = 0) -> Trace:
     """A path that no policy would take: every number is random, so that no two terms of a formula cancel."""
     rng, problem = np.random.default_rng(seed), scenario.problem
-    rows, n_arms = problem.horizon + 1, problem.n_arms
+    rows, n_arms = problem.rounds + 1, problem.n_arms
     plain = record(scenario, made(COLB, learning_rate=0.1), seed)
     steps = np.isin(np.arange(rows), np.array(restarts) + 1).cumsum()
     return plain._replace(

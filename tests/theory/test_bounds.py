@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 import surefoot as sf
-from surefoot.policies.rates import halving_log, learning_rate_cap, log_vertices, peeled_log, theory_rate
+from surefoot.policies.rates import Sized, halving_log, learning_rate_cap, log_vertices, peeled_log, theory_rate
 from surefoot.theory import bounds
 from surefoot.theory.bounds import BOUNDS, Bound, Instance, nontrivial_horizon
 from surefoot.theory.descent import Descent, most_played_loss
@@ -319,7 +320,7 @@ def test_regret_goes_with_the_root_of_the_benchmarks_loss() -> None:
     huge = BASE.changed(horizon=1e28)
     for bound in (bounds.theorem_2, bounds.weighted):
         found = slope(
-            lambda i, bound=bound: bound(i).total, huge.changed(benchmark_loss=1e25, gap=0.0),
+            lambda i: bound(i).total, huge.changed(benchmark_loss=1e25, gap=0.0),
             huge.changed(benchmark_loss=1e27, gap=0.0), 100,
         )  # fmt: skip
         assert found == pytest.approx(0.5, abs=0.005)
@@ -345,7 +346,7 @@ def test_the_sharp_lemma_is_sharper() -> None:
     for bound, term, power in (
         (bounds.lemma_3, "heavy rounds", 6), (bounds.lemma_3, "light rounds", 1), (bounds.lemma_3_sharp, "mixing", 1),
     ):  # fmt: skip
-        found = slope(lambda i, bound=bound, term=term: bound(i).terms[term], wide, narrow, 10)
+        found = slope(lambda i: bound(i).terms[term], wide, narrow, 10)
         assert found == pytest.approx(power, abs=0.01)
     few, many = BASE.changed(horizon=1e25, n_arms=100), BASE.changed(horizon=1e25, n_arms=10_000)
     assert slope(lambda i: bounds.lemma_3(i).terms["light rounds"], few, many, 100) == pytest.approx(1, abs=0.05)
@@ -437,7 +438,7 @@ def test_conditions_fail_where_they_should() -> None:
         ({"horizon": 140, "benchmark_loss": 69}, "T >= (64/9) (11 + 2 ln T)"),
     ],
 )
-def test_each_condition_of_the_lower_bound(changes: dict[str, float], words: str) -> None:
+def test_each_condition_of_the_lower_bound(changes: dict[str, Any], words: str) -> None:
     told = bounds.theorem_5(replace(BASE, **changes))
     assert words in unmet(told)
     assert not told.says_something
@@ -448,9 +449,10 @@ def test_each_condition_of_the_lower_bound(changes: dict[str, float], words: str
 
 def test_rates_are_those_of_the_policies() -> None:
     problem = sf.Problem(5, [0.5], 100_000, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.2]))
-    rate = theory_rate(problem, 10_000.0)
+    sizes = Sized(problem.n_arms, problem.n_constraints, problem.rounds, problem.delta)
+    rate = theory_rate(sizes, 10_000.0)
     assert bounds.theorem_2(BASE).total == bounds.theorem_2(replace(BASE, learning_rate=rate)).total
-    rate = theory_rate(problem, 10_000.0, problem.margin)
+    rate = theory_rate(sizes, 10_000.0, problem.margin)
     assert bounds.theorem_4(BASE).total == pytest.approx(bounds.theorem_4(replace(BASE, learning_rate=rate)).total)
 
 
@@ -530,17 +532,19 @@ def test_what_breaks_a_rule_is_refused_in_one_sentence(changes: dict[str, object
 
 
 def test_whole_numbers_may_be_written_as_floats() -> None:
-    assert replace(BASE, horizon=1e5, n_arms=np.float64(5)) == replace(BASE, horizon=100_000, n_arms=5)
+    floats: dict[str, Any] = {"horizon": 1e5, "n_arms": np.float64(5)}
+    assert replace(BASE, **floats) == replace(BASE, horizon=100_000, n_arms=5)
 
 
 def test_measured_values_are_checked_too() -> None:
-    for call, name in (
+    calls: list[tuple[Callable[[], Bound], str]] = [
         (lambda: bounds.radius(BASE, -1), "observations"),
         (lambda: bounds.theorem_1(BASE, sum_of_radii=math.inf), "sum_of_radii"),
         (lambda: bounds.theorem_2(BASE, total_loss=-0.1), "total_loss"),
         (lambda: bounds.lemma_3(BASE, heavy_rounds=True), "heavy_rounds"),
         (lambda: bounds.weighted(BASE, total_loss=-1), "total_loss"),
-    ):
+    ]
+    for call, name in calls:
         with pytest.raises(ValueError, match=f"^{name} must be a finite number >= 0, got "):
             call()
 

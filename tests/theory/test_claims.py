@@ -20,6 +20,7 @@ from surefoot.theory.claims import (
     LEVEL,
     Finding,
     Outcome,
+    Verdict,
     always,
     at_most,
     both,
@@ -161,7 +162,7 @@ def test_means_reach_every_verdict() -> None:
 
 
 def test_all_of_several() -> None:
-    order = ("held", "not decided", "refuted")
+    order: tuple[Verdict, ...] = ("held", "not decided", "refuted")
     for words in itertools.product(order, repeat=3):
         found = both(*(Finding(verdict, str(n)) for n, verdict in enumerate(words)))
         assert found == Finding(max(words, key=order.index), "0; 1; 2")

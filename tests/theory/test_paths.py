@@ -15,7 +15,7 @@ import pytest
 
 from surefoot.analysis.clean import truncated
 from surefoot.policies.colb import COLB
-from surefoot.policies.rates import halving_log, log_vertices
+from surefoot.policies.rates import Sized, halving_log, log_vertices
 from surefoot.policies.solb import SOLB
 from surefoot.problem import Problem
 from surefoot.rules import Floats
@@ -145,7 +145,8 @@ BROKEN: dict[str, tuple[Callable[[Trace], float], Any, Any, list[Any], dict[str,
     "violation": (paths.violation_slack, boundary(3_000), COLB, [Unprojected], {}),
     "safety": (paths.safety_slack, boundary(400), SOLB, [Unmixed], {}),
 }  # fmt: skip
-NARROW = {  # where the paper's radius is too wide for anything to be felt; the statement is true of any radius
+# where the paper's radius is too wide for anything to be felt; the statement is true of any radius
+NARROW: dict[str, tuple[Callable[[Trace], float], Any, Any, list[Any]]] = {
     "mixing, literal maximum": (paths.mixing_slack, lopsided(400), SOLB, [LiteralMaximum]),
     "weight": (paths.weight_slack, boundary(400), SOLB, [Unprojected]),
 }
@@ -208,7 +209,7 @@ def test_weights_and_caps_make_weighted_estimates_small() -> None:
 
 def test_rates_caps_and_the_floor_are_looked_at() -> None:
     trace = path("COLB")
-    horizon, eta = trace.problem.horizon, trace.base_rates[0]
+    horizon, eta = trace.problem.rounds, trace.base_rates[0]
     assert paths.caps_slack(trace) >= 0.0
     for changed in (
         trace._replace(rates=np.full_like(trace.rates, 4.3 * eta)),
@@ -301,7 +302,7 @@ def test_freedman_catches_estimates_that_are_too_large() -> None:
     """False alarms: with probability 2e-6; seeded."""
     trace = record(inside(3_000, 0.3), made(SOLB, learning_rate=0.3), 0)
     u, problem = paths.truncated_benchmark(trace), trace.problem
-    sure = Problem(3, problem.thresholds, problem.horizon, 1e-6)
+    sure = Sized(3, problem.n_constraints, problem.rounds, 1e-6)
 
     def slacks(path: Trace) -> tuple[float, float]:
         found = paths.martingales(path, u)

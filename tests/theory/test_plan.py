@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_a_long_wait_is_99_c_over_the_squared_margin() -> None:
 
 
 def test_more_of_what_makes_it_hard_takes_longer() -> None:
-    for name, values in {
+    harder: dict[str, tuple[Any, ...]] = {
         "margin": (0.3, 0.2, 0.1, 0.01),
         "delta": (0.2, 0.05, 1e-3, 1e-9),
         "n_arms": (3, 5, 10, 100),
@@ -70,7 +71,8 @@ def test_more_of_what_makes_it_hard_takes_longer() -> None:
         "gap": (0.5, 0.2, 0.05, 0.001),
         "optimism": (0.0, 0.5, 1.0),
         "slack": (0.4, 0.1, 0.05, 0.0),
-    }.items():
+    }
+    for name, values in harder.items():
         times = [replace(BASE, **{name: value}).loose_after for value in values]
         assert (np.diff(times) > 0).all(), (name, times)
     even = [replace(BASE, gap=gap).break_even for gap in (0.5, 0.2, 0.05)]
@@ -99,9 +101,8 @@ def test_the_world_is_the_one_forecast(forecast: Forecast) -> None:
 
 
 def test_whole_numbers_may_be_written_as_floats() -> None:
-    assert repr(replace(BASE, n_arms=np.float64(7), n_constraints=2.0)) == repr(
-        replace(BASE, n_arms=7, n_constraints=2)
-    )
+    floats: dict[str, Any] = {"n_arms": np.float64(7), "n_constraints": 2.0}
+    assert repr(replace(BASE, **floats)) == repr(replace(BASE, n_arms=7, n_constraints=2))
 
 
 def test_what_breaks_a_rule_is_refused() -> None:

@@ -64,8 +64,9 @@ class Mixing(NamedTuple):
         """A proposal, what is made of it at the upper bounds, and the weight of the safe strategy in that."""
         m, K = self.costs.shape
         plan, proposal = np.zeros(K), rng.dirichlet(np.full(K, 0.3))
+        totals = rng.normal(size=(K,))
         weight = mix_anchored(
-            plan, proposal, rng.normal(size=K), 1.0, upper, self.thresholds, self.safe, self.safe_costs, np.zeros(m), 1
+            plan, proposal, totals, 1.0, upper, self.thresholds, self.safe, self.safe_costs, np.zeros(m), 1
         )
         return proposal, plan, weight
 
@@ -437,12 +438,12 @@ def lost(ds: Floats, tuned: bool = True) -> tuple[float, float, float, float]:
 
 def test_step_11_the_mean_of_two_plans_against_each() -> None:
     rng = np.random.default_rng(6)
-    paths = [
+    paths: list[Floats] = [
         scale * rng.standard_t(tail, n) + drift
         for scale in (0.01, 1.0, 30.0) for drift in (-0.5, 0.0, 0.5) for tail in (1, 3) for n in (1, 30, 1000)
     ]  # fmt: skip
     paths += [np.tile([-size, size], 500) for size in (0.1, 1.0, 10.0)] + [np.array([3.6]), np.array([-3.6])]
-    paths += [sign * 2.0 ** np.arange(60) for sign in (-1.0, 1.0)]
+    paths += [sign * 2.0 ** np.arange(60.0) for sign in (-1.0, 1.0)]
     close = 0.0
     for ds in paths:
         to_follower, to_program, ahead, squares = lost(ds)

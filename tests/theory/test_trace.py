@@ -48,7 +48,7 @@ def test_a_path_is_what_asking_and_telling_shows(name: str) -> None:
             "lower": policy.lower_costs, "upper": policy.upper_costs,
         }  # fmt: skip
 
-    for losses, costs in World(scenario, 7).blocks(scenario.problem.horizon):
+    for losses, costs in World(scenario, 7).blocks(scenario.problem.rounds):
         for of_arms, of_costs in zip(losses, costs):
             for field, value in shown().items():
                 assert np.array_equal(getattr(trace, field)[t], value), field
@@ -61,7 +61,7 @@ def test_a_path_is_what_asking_and_telling_shows(name: str) -> None:
             policy.tell(decision, float(of_arms[decision.arm]), of_costs[:, decision.arm].tolist())
             t += 1
     assert all(np.array_equal(getattr(trace, field)[t], value) for field, value in shown().items())
-    assert trace.rounds == t == scenario.problem.horizon
+    assert trace.rounds == t == scenario.problem.rounds
     assert trace.empty_rounds == policy.empty_rounds
     assert (policy.restarts > 0) == ("restarts" in name)
     assert (policy.empty_rounds > 0) == ("empty" in name)
@@ -70,7 +70,8 @@ def test_a_path_is_what_asking_and_telling_shows(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_path_is_the_one_that_is_simulated(name: str) -> None:
     scenario, factory = CASES[name]
-    run = sf.simulate(scenario, {"policy": factory}, seeds=4, checkpoints=[scenario.problem.horizon], workers=1)
+    assert scenario.problem.safe is not None
+    run = sf.simulate(scenario, {"policy": factory}, seeds=4, checkpoints=[scenario.problem.rounds], workers=1)
     for row in run.table.to_pylist():
         trace = record(scenario, factory, row["seed"])
         losses, played, safe = trace.losses, trace.strategies[:-1], scenario.problem.safe.strategy

@@ -36,8 +36,8 @@ WORLDS = [inside(HORIZON), boundary(HORIZON, n_constraints=2), switching(HORIZON
 
 def path(scenario: Scenario, seed: int, *wrongs: Any, estimator: str = "weighted") -> Trace:
     cls = mutant(SOLB, *wrongs) if wrongs else SOLB
-    options = {"preset": "paper", "estimator": estimator, "learning_rate": "practical", "benchmark_loss": 150.0}
-    return record(scenario, lambda problem, seed: cls(problem, seed, **options), seed)
+    options: dict[str, Any] = {"preset": "paper", "learning_rate": "practical", "benchmark_loss": 150.0}
+    return record(scenario, lambda problem, seed: cls(problem, seed, estimator=estimator, **options), seed)
 
 
 @pytest.fixture(scope="module")
