@@ -102,7 +102,10 @@ WHOLE = Range(0, whole=True)
 
 def shown(value: object) -> str:
     """The value as an error message shows it: NumPy numbers as plain ones, long text cut short."""
-    text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
+    try:
+        text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
+    except ValueError:  # Python does not write integers of thousands of digits
+        return "an integer too long to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -209,3 +209,13 @@ def test_hoeffding_narrows_what_the_paper_leaves_wide() -> None:
         assert (
             (narrow.upper_costs - narrow.lower_costs)[:, 0] < 0.7 * (wide.upper_costs - wide.lower_costs)[:, 0]
         ).all()
+
+
+def test_a_bound_that_policies_cannot_find_by_name_is_refused() -> None:
+    """They would take the one of that name in its place, without a word."""
+
+    class Wide(Betting):
+        pass
+
+    with pytest.raises(sf.RuleError, match=r"confidence must be of a class in surefoot.confidence.FAMILY, got"):
+        sf.SOLB(PROBLEM, 1, confidence=Wide())

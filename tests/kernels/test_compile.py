@@ -198,3 +198,51 @@ def test_what_compiled_code_calls_is_compiled_once_whatever_the_constants_and_no
 
 def test_kernels_are_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(gap)) is gap
+
+
+CLOSURES = """
+from surefoot.kernels.compile import compiled
+
+def made(factor):
+    @compiled
+    def times(x):
+        return x * factor
+    return times
+
+print(made(2.0)(1.0), made(3.0)(1.0))
+"""
+
+RELOADED = """
+import importlib, pathlib, sys
+sys.path.insert(0, {folder!r})
+module = pathlib.Path({folder!r}) / "edited.py"
+text = "from surefoot.kernels.compile import compiled\\n@compiled\\ndef inner(x):\\n    return x + {{}}\\n"
+text += "@compiled\\ndef outer(x):\\n    return inner(x)\\n"
+module.write_text(text.format("1.0"))
+import edited
+found = [edited.outer(0.0)]
+module.write_text(text.format("200.0"))
+importlib.reload(edited)
+print(*found, edited.outer(0.0))
+"""
+
+
+def test_closures_are_part_of_what_is_cached(source: Path, tmp_path: Path) -> None:
+    script = tmp_path / "closures.py"  # with a file, so that what is compiled can be kept
+    script.write_text(CLOSURES)
+    for _ in range(2):
+        assert python(f"exec(open({str(script)!r}).read())", source).stdout == "2.0 3.0\n"
+
+
+def test_a_module_that_is_edited_and_reloaded_is_compiled_again(source: Path, tmp_path: Path) -> None:
+    assert python(RELOADED.format(folder=str(tmp_path)), source, PYTHONDONTWRITEBYTECODE="1").stdout == "1.0 200.0\n"
+
+
+def test_spoilt_files_are_compiled_again(source: Path) -> None:
+    before = python(DUE, source).stdout
+    for spoilt in (b"", b"nonsense"):
+        for path in source.rglob("*.nbc"):
+            path.write_bytes(spoilt)
+        again = python(DUE, source)
+        assert (again.stdout, "compiling" in again.stderr) == (before, True)
+    assert python(DUE, source).stderr == ""

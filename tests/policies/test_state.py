@@ -450,6 +450,41 @@ def test_colb_says_so_and_goes_on() -> None:
     assert (policy.strategy != before).any()
 
 
+def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
+    """Preset "paper" with bounds that are intersected: nothing is safe at the lower bounds, round after round."""
+    problem = sf.Problem(2, [0.5], 3000, 0.05, sf.SafeStrategy([0, 1], [0.2]))
+    policy = sf.SOLB(problem, 1, preset="paper", learning_rate=0.1, confidence="betting")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for t in range(1500):
+            policy.tell((0, 0.5), 0.5, [float(t < 200)])
+    assert [warning.category for warning in said] == [sf.Contradiction]
+    assert policy.empty_rounds > 1000
+
+
+@pytest.mark.parametrize("preset", ["practical", "guaranteed", "paper"])
+def test_what_the_safe_strategy_draws_may_be_told(preset: str) -> None:
+    """It is played alone after a contradiction, with shares below what a proposal can have; less is refused."""
+    safe = sf.SafeStrategy([0.89999, 0.1, 0.00001], [0.2])
+    policy = sf.SOLB(sf.Problem(3, [0.5], 1000, 0.05, safe), 1, preset=preset)
+    policy.tell(sf.Decision(2, 0.00001, 0.0), 0.5, [0.2])
+    with pytest.raises(sf.RuleError, match="propensity must be in"):
+        policy.tell(sf.Decision(2, 0.000001, 0.0), 0.5, [0.2])
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+def test_a_share_is_at_most_1() -> None:
+    """OPB's strategy is a sum that rounding can take above 1: its own decisions would be refused."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        threshold = float(rng.uniform(0.2, 0.9))
+        safe = sf.SafeStrategy([1, 0, 0], [threshold * float(rng.uniform(0.1, 0.9))])
+        policy = sf.OPB(sf.Problem(3, [threshold], 150, 0.9, safe), seed)
+        for _ in range(150):
+            policy.tell(policy.ask(), float(rng.random()), [float(rng.random() < 0.5)])
+            assert policy.strategy.max() <= 1.0
+
+
 @pytest.mark.parametrize("cls", [sf.OptimisticLP, sf.SoftExp3])
 def test_soft_policies_without_a_safe_strategy_go_on_with_a_strategy(cls: Any) -> None:
     """Their state has room for a safe strategy, since hard policies share it: zeros, which must not be played."""

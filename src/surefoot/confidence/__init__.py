@@ -36,6 +36,8 @@ def resolve(confidence: str | Mapping[str, Any] | Confidence) -> Confidence:
     RuleError: confidence must be 'paper' or 'hoeffding' or 'bernstein' or ..., got 'student'
     """
     if isinstance(confidence, Confidence):
+        if FAMILY.get(confidence.name) is not type(confidence):  # it would not come back from a saved policy
+            raise RuleError("confidence", "be of a class in surefoot.confidence.FAMILY", confidence)
         return confidence
     if not isinstance(confidence, Mapping):
         return FAMILY[choice("confidence", confidence, tuple(FAMILY))]()

@@ -37,6 +37,7 @@ from typing import Any, TypeVar, cast
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core import caching as _caching
 from numba.core import codegen as _codegen
 from numba.core import compiler as _compiler
@@ -222,7 +223,7 @@ class _KernelCache(caching._Cache):
             return None
         readable, writable = self._folders()
         for folder in readable:
-            with suppress(OSError):
+            with suppress(Exception):  # a file that is missing, cut off or spoilt is compiled again
                 payload = (folder / name).read_bytes()
                 return compiler.CompileResult._rebuild(context, *pickle.loads(payload))
         if writable is None:
@@ -278,7 +279,7 @@ class _KernelCache(caching._Cache):
         texts = [_text_of(module) for module in sorted(map(str, modules)) if not _is_ours(module)]
         if None in texts:
             return None
-        stamp = _digest(_package_stamp(), *texts, *_words(self._function.__code__))
+        stamp = _digest(_package_stamp(), *texts, *_words(self._function, set()))
         described = [f"{part} {getattr(part, 'instance_class', '')}" for part in parts]
         return f"{self._stem()}.{stamp}.{_digest(*described, str(generator.magic_tuple()))}.nbc"
 
@@ -296,12 +297,41 @@ def _parts(signature: Any) -> Iterator[Any]:
             yield from _parts(type_.types)
 
 
-def _words(code: CodeType) -> Iterator[str]:
+def _words(function: Any, seen: set[int]) -> Iterator[str]:
+    """What a function and the kernels that it calls say: bytecode, constants, closures, globals, named tuples.
+
+    The text of files is not enough: generated functions have none, a module may be reloaded, or edited before it is
+    compiled.
+    """
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    yield from _code_words(function.__code__)
+    values = [cell.cell_contents for cell in function.__closure__ or ()]
+    values += [function.__globals__.get(name) for name in _names(function.__code__)]
+    for value in values:
+        if hasattr(value, "py_func"):
+            yield from _words(value.py_func, seen)
+        elif isinstance(value, type) and hasattr(value, "_fields"):
+            yield f"{value.__qualname__}{value._fields}"
+        elif isinstance(value, bool | int | float | str | tuple | np.ndarray):
+            yield repr(value.tolist() if isinstance(value, np.ndarray) else value)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names that a function uses, functions inside it included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _code_words(code: CodeType) -> Iterator[str]:
     """What the bytecode of a function says, constants and functions inside it included."""
     yield from (code.co_code.hex(), repr(code.co_names), repr(code.co_varnames))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _words(constant)
+            yield from _code_words(constant)
         else:
             yield repr(constant)
 
@@ -316,6 +346,9 @@ def _package_stamp() -> str:
     paths = sorted(path for pattern in COMPILED for path in PACKAGE.glob(pattern))
     texts = (f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths)
     return _digest(numba.__version__, llvmlite.__version__, *texts)
+
+
+_package_stamp()  # now: files may change under a running process
 
 
 def _is_ours(module: str | None) -> bool:

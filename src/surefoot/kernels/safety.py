@@ -56,7 +56,7 @@ def lose_least(
     weight = spare + vertex[n_arms]
     vertex[n_arms] = weight
     for a in range(n_arms):
-        strategy[a] = vertex[a] + weight * safe_strategy[a]
+        strategy[a] = min(1.0, vertex[a] + weight * safe_strategy[a])  # a share may exceed 1 by rounding
     return status
 
 

@@ -147,7 +147,7 @@ class Policy(Generic[S]):
         status = self._update(*self._buffers, *chance, arm, propensity, weight, loss, costs)
         if status == EMPTY:
             self._recover()
-        elif status == CONTRADICTED:
+        if status == CONTRADICTED or (status == EMPTY and self.contradicted):
             self._alarmed = True
 
     def _recover(self) -> None:
@@ -353,9 +353,9 @@ class Policy(Generic[S]):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             kept = {name: value for name, value in self.__dict__.items() if name not in NOT_COPIED}
-            kept["_draft"] = self._draft.floats.copy(), self._draft.integers.copy()
-            kept["_rng"] = copy.deepcopy(self._rng)
-        return kept
+            kept["_draft"] = self._draft.floats, self._draft.integers
+            problem = kept.pop("problem")  # it never changes
+            return {"problem": problem, **copy.deepcopy(kept)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)

@@ -47,6 +47,11 @@ def known_safe(problem: Problem, policy: str) -> SafeStrategy:
     return problem.safe
 
 
+def least_safe_share(problem: Problem) -> float:
+    """The smallest probability with which the safe strategy, which is sometimes played alone, draws an arm."""
+    return 1.0 if problem.safe is None else float(problem.safe.strategy[problem.safe.strategy > 0.0].min()) * (1 - 1e-9)
+
+
 def known_margin(problem: Problem, option: float | None, policy: str) -> float:
     """The margin rho: as the caller gives it, or that of the safe strategy; 1 with no threshold."""
     if problem.n_constraints == 0:

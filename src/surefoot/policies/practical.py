@@ -46,7 +46,7 @@ from surefoot.kernels.plans import (
 )
 from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
 from surefoot.kernels.types import EMPTY, KEPT, SOLVED, Floats
-from surefoot.policies.estimates import known_safe
+from surefoot.policies.estimates import known_safe, least_safe_share
 from surefoot.policies.guarded import Method
 from surefoot.rules import SUM_TOLERANCE, RuleError
 
@@ -219,9 +219,10 @@ class FollowAndPlan(FollowLeader):
         )  # fmt: skip
 
     def least_propensity(self) -> float:
-        """The floor of the proposal, times its least weight and the least share of the follower's plan."""
+        """The floor of the proposal in what is played, or the least share of the safe strategy."""
         margin = self.problem.margin
-        return super().least_propensity() * LEAST_SHARE * margin / (1.0 + margin)
+        mixed = super().least_propensity() * LEAST_SHARE * margin / (1.0 + margin)
+        return min(mixed, least_safe_share(self.problem))
 
     def check(self, state: Any, rounds: int) -> None:
         """Reject plans that are not distributions, break a limit at the upper bounds, or claim too much safe weight."""

@@ -30,6 +30,9 @@ ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.sq
 DROPPED = frozenset({"safe_weight", "primal.safe_weight"})
 """Leaves that version 3 has and older versions lack, and the other way round."""
 
+HEADER = ("policy", "version", "problem", "options", "round", "generator")
+"""What a saved policy says beside its state."""
+
 MAGIC = b"surefoot"
 DIGEST = 16
 """How saved bytes begin, and the length of the digest at their end."""
@@ -62,14 +65,13 @@ def header(policy: Any) -> dict[str, Any]:
 
 def from_dict(cls: Any, data: Any) -> Any:
     """The policy that `to_dict` described."""
-    names = ["policy", "version", "problem", "options", "round", "generator", "state"]
     version = dict(data).get("version") if hasattr(data, "items") else None
     if type(version) is int and 1 <= version < VERSION:
-        fields("data", data, *names)
+        fields("data", data, *HEADER, "state")
         policy = made(cls, data)
         load_old(policy, version, data["state"])
     else:
-        fields("data", data, *names, "digest")
+        fields("data", data, *HEADER, "state", "digest")
         policy = made(cls, data)
         policy._draft.load(data["state"])
     policy._loaded()
@@ -87,7 +89,12 @@ def from_bytes(cls: Any, data: Any) -> Any:
     if whole[: len(MAGIC)] != MAGIC or digest != hashlib.blake2b(whole, digest_size=DIGEST).digest():
         raise RuleError("data", "be the bytes that to_bytes returned", data, f"{len(data)} other bytes")
     end = start + int.from_bytes(whole[len(MAGIC) : start], "little")
-    policy = made(cls, json.loads(whole[start:end]))
+    try:
+        described = json.loads(whole[start:end])
+    except ValueError:
+        raise RuleError("data", "start with a header in JSON", data, f"{len(data)} other bytes") from None
+    fields("header", described, *HEADER)
+    policy = made(cls, described)
     floats, integers = policy._draft.saved
     middle, sizes = end + floats.nbytes, len(policy._draft.arrangement.sizes)
     if len(whole) != middle + integers.nbytes:
@@ -158,8 +165,14 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     content = {name: value for name, value in data.items() if name != "digest"}
     about = {name: value for name, value in content.items() if name != "state"}
-    text = json.dumps(about, sort_keys=True, separators=(",", ":"))
-    hashed = hashlib.blake2b(re.sub(r"(?<=\d)\.0(?=[],}])", "", text).encode(), digest_size=DIGEST)
+    text = json.dumps(about, sort_keys=True, separators=(",", ":"), default=plainly)
+    text = re.sub(r"-0(?=[],}])", "0", re.sub(r"(?<=\d)\.0(?=[],}])", "", text))
+    hashed = hashlib.blake2b(text.encode(), digest_size=DIGEST)
     for name, value in sorted(leaves_of(content.get("state", {}))):
-        hashed.update(name.encode() + np.asarray(value, np.float64).tobytes())
+        hashed.update(name.encode() + (np.asarray(value, np.float64) + 0.0).tobytes())  # -0.0 is 0.0, too
     return {**content, "digest": hashed.hexdigest()}
+
+
+def plainly(value: Any) -> Any:
+    """A NumPy number as a plain one."""
+    return value.item() if isinstance(value, np.generic) else repr(value)

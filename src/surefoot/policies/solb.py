@@ -15,7 +15,7 @@ from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import EMPTY, Floats
-from surefoot.policies.estimates import known_safe
+from surefoot.policies.estimates import known_safe, least_safe_share
 from surefoot.policies.guarded import Guarded, Method, MirrorDescent, refuse_of_paper
 from surefoot.policies.practical import FollowAndPlan
 from surefoot.policies.presets import Preset
@@ -83,8 +83,8 @@ class HardMirror(MirrorDescent):
         return self.problem.margin
 
     def least_propensity(self) -> float:
-        """The floor of the proposal, times its least weight."""
-        return super().least_propensity() * self.problem.margin
+        """The floor of the proposal times its least weight, or the least share of the safe strategy."""
+        return min(super().least_propensity() * self.problem.margin, least_safe_share(self.problem))
 
     def check(self, state: Any, rounds: int) -> None:
         """Refuse a loaded state whose leaves do not fit each other, or whose mixture is not safe."""
@@ -177,7 +177,7 @@ class SOLB(Guarded):
         benchmark_loss: float | None = None,
         estimator: str | None = None,
     ) -> None:
-        if preset != "paper":
+        if choice("preset", preset, tuple(self.methods)) != "paper":
             refuse_of_paper("estimator", estimator, preset)
         else:
             estimator = choice("estimator", "paper" if estimator is None else estimator, ("paper", "weighted"))
