@@ -457,7 +457,7 @@ def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for t in range(1500):
-            policy.tell((0, 0.5), 0.5, [float(t < 200)])
+            policy.tell(policy.ask(), 0.5, [float(t < 200)])
     assert [warning.category for warning in said] == [sf.Contradiction]
     assert policy.empty_rounds > 1000
 

@@ -23,7 +23,7 @@ __all__ = ["FAMILY", "Bernstein", "Betting", "Confidence", "EBMixture", "Hoeffdi
 
 
 def resolve(confidence: str | Mapping[str, Any] | Confidence) -> Confidence:
-    """The bound behind an option `confidence`: itself, or what its name, or its name and parameters, stand for.
+    """The bound given by the option `confidence`: a bound, its name, or its name and parameters.
 
     Examples
     --------

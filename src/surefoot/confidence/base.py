@@ -1,4 +1,4 @@
-"""What every confidence bound is: a name, parameters, and estimates that know nothing yet."""
+"""The base class of confidence bounds: a name, parameters, and initial estimates."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Confidence(ABC):
 
     @abstractmethod
     def bound(self, problem: Problem) -> CostBound:
-        """The bound for a problem, as kernels know it."""
+        """The bound for a problem, in the form that kernels use."""
 
     def new_costs(self, problem: Problem) -> KnownCosts:
-        """Estimates of the costs of a problem, apart from any policy, before the first observation."""
+        """Cost estimates for a problem before the first observation, independent of any policy."""
         return unknown_costs(problem.n_arms, problem.n_constraints, self.bound(problem))
 
     def parameters(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Confidence(ABC):
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def option(self) -> str | dict[str, Any]:
-        """The bound as JSON-able data: its name alone, or with all parameters if not all of them are the defaults."""
+        """The bound as JSON-able data: its name, with all parameters if any of them is not the default."""
         if self == type(self)():
             return self.name
         return {"name": self.name, **self.parameters()}
@@ -46,15 +46,15 @@ class Confidence(ABC):
 
 @dataclass(frozen=True)
 class OneSided(Confidence):
-    """A pair of bounds, each of which holds by itself: an upper one, and the same for 1 - cost as the lower one.
+    """Two separate bounds: an upper one on the cost, and a lower one, which is the upper bound on 1 - cost.
 
     Parameters
     ----------
     sides
         "both": delta is split in halves, and with probability 1 - delta all lower and all upper bounds hold. "upper":
-        the upper bounds have all of delta. Safety rests on them alone, so it keeps its probability, with less mixing.
-        The lower bounds have delta once more, apart: with probability 1 - delta all of *them* hold, and both kinds
-        together with 1 - 2 delta. On the lower bounds rests regret, not safety.
+        the upper bounds get all of delta. Safety depends on them alone, so it keeps its probability, with less mixing.
+        The lower bounds get another delta: with probability 1 - delta all of *them* hold, and both kinds hold together
+        with probability 1 - 2 delta. Regret depends on the lower bounds; safety does not.
     """
 
     sides: str = "both"
@@ -63,6 +63,6 @@ class OneSided(Confidence):
         choice("sides", self.sides, ("both", "upper"))
 
     def evidence(self, problem: Problem) -> float:
-        """ln(1 / level), the level being what one bound on one cost of one arm has of delta."""
+        """ln(1 / level), where the level is the share of delta for one bound on one cost of one arm."""
         halves = 2 if self.sides == "both" else 1
         return math.log(halves * problem.n_arms * max(1, problem.n_constraints)) - math.log(problem.delta)

@@ -15,7 +15,7 @@ from surefoot.problem import Problem
 class Bernstein(OneSided):
     """mean -+ (sqrt(2 V ln(2 T / level) / N) + 7 ln(2 T / level) / (3 (N - 1))), V the sample variance.
 
-    The level is delta / (2 K m), or delta / (K m) with ``sides="upper"``. One observation bounds nothing.
+    The level is delta / (2 K m), or delta / (K m) with ``sides="upper"``. A single observation gives no bound.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class Bernstein(OneSided):
 
     Notes
     -----
-    *Validity.* After n >= 2 observations the inequality fails on one side with probability level / T; the
-    union is over all n up to T, as for `Hoeffding`, and what was once excluded stays excluded.
+    *Validity.* After n >= 2 observations the inequality fails on one side with probability level / T. The union is over
+    all n up to T, as for `Hoeffding`, so bounds never have to widen again.
 
     Better than `Hoeffding` when the variance is small and N in the thousands; `EBMixture` is better still.
 

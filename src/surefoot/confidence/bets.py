@@ -1,4 +1,4 @@
-"""The bets that mixtures are made of."""
+"""The bets in a mixture."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ HIGHEST, LOWEST = 4.0, -15.0  # logarithms to the base 2 of f / (1 - f)
 
 @dataclass(frozen=True)
 class Mixture(OneSided):
-    """A bound by the wealth of a mixture of bets, which holds at all times.
+    """A time-uniform bound from the wealth of a mixture of bets.
 
     Parameters
     ----------
     sides
         "both" or "upper"; see `OneSided`.
     bets
-        How many there are in the mixture.
+        Number of bets in the mixture.
     """
 
     bets: int = 20
@@ -36,8 +36,8 @@ class Mixture(OneSided):
         """A bound with these bets.
 
         f / (1 - f) goes from 16 down to 2^-15 in even ratios. A bet of f is the best one after about
-        ln(1 / level) / f^2 observations, so the range lasts from the first of them to 10^10. Shares fall off slowly,
-        like 1 / (3 + k) for f / (1 - f) = 2^(4 - k): early bounds matter more.
+        ln(1 / level) / f^2 observations, so the range covers 1 to 10^10 observations. Shares fall slowly, like
+        1 / (3 + k) for f / (1 - f) = 2^(4 - k), because early bounds matter more.
         """
         depths = np.linspace(0.0, HIGHEST - LOWEST, self.bets)
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)

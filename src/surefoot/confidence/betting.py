@@ -15,8 +15,8 @@ from surefoot.rules import Range, number
 class Betting(Mixture):
     """All q against which no gambler has won 1 / level times the stake by betting that costs are lower.
 
-    The gambler splits the stake over bets f, and each multiplies its share by 1 + f (q - cost) / (1 - q) a cost. The
-    upper bound is the least q excluded so; the lower bound is the same for 1 - cost. The level is delta / (2 K m), or
+    The gambler splits the stake over bets f, and each cost multiplies the share of f by 1 + f (q - cost) / (1 - q). The
+    upper bound is the least q excluded; the lower bound is the same for 1 - cost. The level is delta / (2 K m), or
     delta / (K m) with ``sides="upper"``.
 
     Parameters
@@ -24,10 +24,10 @@ class Betting(Mixture):
     sides
         "both" or "upper"; see `OneSided`.
     bets
-        How many there are in the mixture.
+        Number of bets in the mixture.
     nodes
-        How finely past costs are remembered: at this many values from 0 to 1. More of them are tighter for costs that
-        vary by less than their spacing, and slower; what is valid does not depend on it.
+        Past costs are stored at this many values from 0 to 1. More nodes are slower, and give tighter bounds for costs
+        that vary by less than their spacing. The bound is valid for any number.
 
     Notes
     -----
@@ -36,13 +36,13 @@ class Betting(Mixture):
     exclude q is to exclude all above. There is no union over time, and no horizon; which arm is observed when may
     depend on all that was seen.
 
-    The wealth against every q would have to be remembered: 160 kB per arm and constraint for 10 bets and a grid of
-    1,000 candidates on both sides. Instead past costs are remembered as weights on the nodes, a cost between two of
-    them shared so that its mean is kept. The logarithm of a factor is concave in the cost, so wealth computed from
-    the nodes is never too large, and the bound never too narrow. Nothing is lost for coin flips, nor for other costs
-    that take the values of nodes. Else it is as if 1 / (6 (nodes - 1)^2) were added to the variance: in width 0.3 %
-    for a standard deviation of 0.1 and 2 % for 0.05, 6 % for 0.02 and 11 % for 0.005 at N = 10,000 (measured; less
-    at smaller N).
+    Storing the wealth against every q would take 160 kB per arm and constraint, for 10 bets and a grid of 1,000
+    candidates on both sides. Instead past costs are stored as weights on the nodes: a cost between two nodes is shared
+    between them so that its mean is kept. The logarithm of a factor is concave in the cost, so wealth computed from the
+    nodes is never too large, and the bound never too narrow. Nothing is lost for coin flips, or for other costs that
+    take the values of nodes. Otherwise the effect is that of adding 1 / (6 (nodes - 1)^2) to the variance: in width
+    0.3 % for a standard deviation of 0.1 and 2 % for 0.05, 6 % for 0.02 and 11 % for 0.005 at N = 10,000 (measured;
+    less at smaller N).
 
     *Cost.* A product per bet and side. When the bound moves, a logarithm per bet and node in use, once or twice. It
     moves only when the wealth is 1.08 times enough: seldom, for 0.2 % of the width on average.

@@ -24,7 +24,7 @@ class EBMixture(Mixture):
     sides
         "both" or "upper"; see `OneSided`.
     bets
-        How many there are in the mixture.
+        Number of bets in the mixture.
 
     Notes
     -----
@@ -35,13 +35,13 @@ class EBMixture(Mixture):
 
     since m is known beforehand. So each bet's product is a supermartingale, and so is the mixture; by Ville's
     inequality it reaches 1 / level with a probability of at most the level. The same with cost - m on the other side.
-    There is no union over time, and no horizon; which arm is observed when may depend on all that was seen.
+    There is no union over time, and no horizon; the choice of arms may depend on all past observations.
 
-    The width follows the variance: the bound to take for costs that vary little. For fewer than a hundred
-    observations it is wide.
+    The width follows the variance, so use this bound for costs that vary little. It is wide for fewer than a hundred
+    observations.
 
-    *Cost.* Nothing while the last R shows that the bounds stay; else Newton's method on the equation above. Two
-    numbers are remembered per arm and constraint, V and that R.
+    *Cost.* Nothing while the last R shows that the bounds do not move; otherwise Newton's method on the equation above.
+    It stores two numbers per arm and constraint, V and the last R.
 
     References
     ----------
@@ -68,5 +68,5 @@ class EBMixture(Mixture):
         """The bound for a problem; see `Confidence`."""
         bound, powers = self.bound_of(problem, EB_MIXTURE), np.arange(2, 60)
         bets = bound.fractions
-        series = (bets[:, None] ** powers / powers).sum(axis=1)  # the same, and no digits cancel
+        series = (bets[:, None] ** powers / powers).sum(axis=1)  # the same value, without cancellation
         return bound._replace(prices=np.where(bets < 0.5, series, -np.log1p(-bets) - bets))

@@ -22,11 +22,11 @@ class Hoeffding(OneSided):
 
     Notes
     -----
-    *Validity.* After n observations of an arm, Hoeffding's inequality fails on one side with probability
-    level / T. How many observations there will be depends on the costs themselves, so the union is over all n up to
-    T. It holds for all n at once, so what was once excluded stays excluded.
+    *Validity.* After n observations of an arm, Hoeffding's inequality fails on one side with probability level / T. The
+    number of observations depends on the costs themselves, so the union is over all n up to T. It holds for all n at
+    once, so bounds never have to widen again.
 
-    *Cost.* A square root. Nothing is remembered beside counts, means and bounds.
+    *Cost.* A square root. It stores only counts, means and bounds.
 
     References
     ----------

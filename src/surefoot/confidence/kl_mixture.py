@@ -14,7 +14,7 @@ from surefoot.problem import Problem
 class KLMixture(Mixture):
     """Likelihood ratios of coin flips: q is excluded if a mixture of coins with lower means explains the costs better.
 
-    How much better: 1 / level times. With S the sum of N costs, the upper bound is the root in q of
+    "Better" means by a factor of 1 / level. With S the sum of N costs, the upper bound is the root in q of
 
         sum over bets f of share(f) (p / q)^S ((1 - p) / (1 - q))^(N - S) = 1 / level,   p = (1 - f) q.
 
@@ -32,14 +32,14 @@ class KLMixture(Mixture):
     *Validity.* For costs in [0, 1] with mean mu >= q, E[a^x b^(1 - x)] <= E[a x + b (1 - x)] <= 1 for a = 1 - f and
     b = (1 - (1 - f) q) / (1 - q): each ratio, and so their mixture, is a supermartingale, which by Ville's inequality
     reaches 1 / level with a probability of at most the level. It increases with q, so to exclude q is to exclude all
-    above. There is no union over time, and no horizon; which arm is observed when may depend on all that was seen.
+    above. There is no union over time, and no horizon; the choice of arms may depend on all past observations.
 
-    All coins lie on the one side of q that the bound is about: no level is spent on the other. A continuous mixture
+    All coins lie on the side of q that the bound is about, so no level is spent on the other side. A continuous mixture
     in their place, Beta(1/2, 1/2) restricted to that side, would need incomplete beta functions. It is at most 7 %
     narrower (rare costs, N = 30 to 100), and up to 14 % wider (N = 10^6).
 
-    This is `Betting` with two nodes. For coin flips the two are the same. Other costs count in parts, a cost of 0.3
-    as 0.3 of a one and 0.7 of a zero, so that a small variance is of no use.
+    This is `Betting` with two nodes. For coin flips the two are the same. Other costs count in parts, a cost of 0.3 as
+    0.3 of a one and 0.7 of a zero, so a small variance does not narrow the bound.
 
     *Cost.* A product per bet and side. When the bound moves, two logarithms per bet, once or twice. It moves only when
     the wealth is 1.08 times enough. ``2 bets + 2`` numbers are remembered per arm and constraint, 0.3 kB.

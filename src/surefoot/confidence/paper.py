@@ -17,13 +17,13 @@ class Paper(Confidence):
 
     Notes
     -----
-    *Validity.* By Hoeffding's inequality, with a union over arms, constraints and numbers of observations
-    up to T. The constant is generous: the bounds fail with probability 2 T K m (delta / (T K m))^8 at most, where
-    delta is asked for.
+    *Validity.* By Hoeffding's inequality, with a union over arms, constraints and numbers of observations up to T. The
+    constant is generous: the bounds fail with probability at most 2 T K m (delta / (T K m))^8, where delta would be
+    enough.
 
-    Before the first observation the bounds are -1 and 1, and they are not cut to [0, 1]: as in the pseudo-code.
+    As in the pseudo-code, the bounds are -1 and 1 before the first observation, and are not clipped to [0, 1].
 
-    *Cost.* A square root. Nothing is remembered beside counts and means.
+    *Cost.* A square root. It stores only counts and means.
 
     References
     ----------

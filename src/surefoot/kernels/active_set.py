@@ -107,7 +107,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
             stalls = stalls + 1 if gain > 0.9 * best and highest_rate * gain < 1e-6 else 0
             best = min(best, gain)
             settled = stalls >= 4 or (highest_rate * gain < 1e-6 and within_rounding(task, level, n_active, rank))
-            # good enough to see to a dependent constraint first: the last digits can wait
+            # accurate enough to handle a dependent constraint first; the last digits can wait
             settled = settled or (first_unmet(task, n_active) >= 0 and worst_independent(task, rank) <= FEASIBLE)
             if settled and accuracy == LAST_STEP:
                 refine(task, n_active, rank, mass)
@@ -161,14 +161,14 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
         if length == limit:
             multipliers[places[ACTIVE, leaving]] = 0.0
             n_active -= 1
-            # thrown out as it came: it is met as well as rounding allows
+            # it left as soon as it entered: it is met as well as rounding allows
             if length == 0.0 and leaving == n_active and one_by_one:
                 rows[TOLERANCE, places[ACTIVE, leaving]] = 100.0 * FEASIBLE
             for j in range(leaving, n_active):
                 places[ACTIVE, j] = places[ACTIVE, j + 1]
             worst = active_gaps(task, n_active)
         if entering >= 0 or length == limit or highest_rate * gain > 1e-6:
-            best = np.inf  # a stall is when plain Newton steps gain nothing
+            best = np.inf  # a stall means that plain Newton steps gain nothing
         if iteration % 5 == 4 and certifies_empty(task, n_active):
             return EMPTY
     return UNDECIDED
@@ -284,7 +284,7 @@ def exchange_direction(task: Task, n_active: int, entering: int) -> None:
 
 @compiled_apart
 def move_of_scores(task: Task, n_active: int) -> float:
-    """Fill SHIFT with what the direction does to the scores; return what it does, to first order, to the level."""
+    """Fill SHIFT with the change of the scores along the direction; return the first-order change of the level."""
     lower, arms, rows, places = task.lower, task.arms, task.rows, task.places
     for a in range(arms.shape[1]):
         arms[SHIFT, a] = 0.0
@@ -335,8 +335,8 @@ def search(
         slope = 0.0
         for j in range(n_active):
             slope += rows[DIRECTION, j] * rows[RESIDUAL, j]
-        # where the dual is far from quadratic only a slope that is still positive proves ascent, and only ascent that
-        # no active set comes back; near the end self-concordance allows for overshooting
+        # where the dual is far from quadratic, only a positive slope proves ascent, and only ascent proves that no
+        # active set is visited twice; near the end self-concordance allows for overshooting
         if slope < (-0.5 * gain if highest_rate * gain < 0.0625 else 0.0):
             far = length
             secant = near + (length - near) * near_slope / (near_slope - slope)
@@ -353,7 +353,7 @@ def search(
 def longest_step(
     task: Task, level: float, level_step: float, exchange: bool, n_active: int
 ) -> tuple[float, float, int, int]:
-    """How far to try to go, where and by whom a multiplier would reach 0, and the arm that leaves the floor, or -1."""
+    """The length to try, where a multiplier would reach 0 and which one, and the arm that leaves the floor, or -1."""
     rates, lower, floor, strategy = task.rates, task.lower, task.floor, task.strategy
     multipliers, arms, rows, places = task.multipliers, task.arms, task.rows, task.places
     limit, leaving = np.inf, -1
@@ -411,7 +411,7 @@ def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
 
 @compiled_apart
 def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
-    """Undo what rounding of the scores has left of the residuals, if it is too much, in the strategy itself."""
+    """Correct the strategy itself if rounding of the scores leaves residuals that are too large."""
     floor, strategy, multipliers, arms = task.floor, task.strategy, task.multipliers, task.arms
     rows, places = task.rows, task.places
     if worst_independent(task, rank) <= FEASIBLE:

@@ -10,9 +10,9 @@ from surefoot.kernels.types import Floats
 
 @merged
 def radius(evidence: float, squares: Floats, i: int, arm: int, n: int, mean: float, cost: float) -> float:
-    """The half-width after one more cost, the n-th; `mean` has it in it. `evidence` is ln(2 / level).
+    """The half-width after the n-th cost, which `mean` includes. `evidence` is ln(2 / level).
 
-    `squares` has the sums of squared deviations from the mean.
+    `squares` holds the sums of squared deviations from the mean.
     """
     if n == 1:
         return np.inf

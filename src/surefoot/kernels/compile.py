@@ -1,4 +1,4 @@
-"""How kernels are compiled: once per machine, cached on disk, and never without saying so.
+"""How kernels are compiled: once per machine, cached on disk, and never silently.
 
 The options mean: division by zero gives infinity, as in NumPy (``error_model``); threads may run kernels side by side
 (``nogil``); small pieces are merged into their callers (``forceinline``); arrays are not reference-counted (``_nrt``),
@@ -49,8 +49,8 @@ from numba.misc import appdirs as _appdirs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-njit: Any = numba.njit  # its own types do not know all of its options
-caching: Any = _caching  # and these have none
+njit: Any = numba.njit  # Numba's type hints lack some of its options
+caching: Any = _caching  # and these have no type hints
 codegen: Any = _codegen
 compiler: Any = _compiler
 config: Any = _config
@@ -111,7 +111,7 @@ class _InnerLibrary(codegen.JITCodeLibrary):
 
 
 class _InnerSumLibrary(_InnerLibrary):
-    """The same, optimised."""
+    """The same code, optimised."""
 
     def _optimize_final_module(self) -> None:
         codegen.JITCodeLibrary._optimize_final_module(self)
@@ -121,7 +121,7 @@ HASH = hash(compiler.Flags())  # it depends on the names of the options alone
 
 
 class _Flags(compiler.Flags):
-    """Numba's options of a function; they are compared for every operator that is typed, so that has to be fast."""
+    """Numba's options of a function. Numba compares them for every operator it types, so comparison must be fast."""
 
     def __hash__(self) -> int:
         return HASH
@@ -175,7 +175,7 @@ class _Kernel(registry.CPUDispatcher):
         self._cache = _KernelCache(function)
 
     def compile(self, signature: Any) -> Any:
-        """Load or compile, without looking for garbage meanwhile: that takes a tenth of the time and finds little."""
+        """Load or compile with garbage collection paused: it would take a tenth of the time and find little."""
         looks_for_garbage = gc.isenabled()
         gc.disable()
         try:
@@ -216,7 +216,7 @@ class _KernelCache(caching._Cache):
         return None if folder is None else str(folder)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled function, if a file has it. If none has, Numba compiles it next, which is announced."""
+        """The compiled function from its file. If there is none, announce that Numba will compile it."""
         context.refresh()
         name = self._name(signature, context.codegen())
         if name is None:
@@ -369,7 +369,7 @@ def _text_of(module: str) -> str | None:
 
 @cache
 def _folders_of(path: Path, chosen: str) -> tuple[tuple[Path, ...], Path | None]:
-    """Where the compiled code of a file is looked for, in order, and where it is written: to the last, or nowhere.
+    """The folders to search for the compiled code of a file, in order; new code goes to the last one, or nowhere.
 
     A folder that cannot be written to may still hold what an administrator has compiled.
     """
@@ -397,7 +397,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder, made if need be, belongs to this user alone: what others could put there must not be run."""
+    """True if a folder, created if needed, belongs to this user alone; code that others put there must not run."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and found.st_mode & 0o170077 == stat.S_IFDIR)
@@ -407,7 +407,7 @@ _said: set[str] = set()
 
 
 def _say_once(topic: str, sentence: str) -> None:
-    """Say a sentence on stderr, once per process and topic."""
+    """Print a sentence to stderr, once per process and topic."""
     if topic not in _said:
         _said.add(topic)
         print(f"surefoot: {sentence}", file=sys.stderr)

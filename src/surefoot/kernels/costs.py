@@ -1,7 +1,7 @@
-"""What is known of the costs: counts, means, and confidence bounds below and above.
+"""Estimates of the costs: counts, means, and lower and upper confidence bounds.
 
-Policies read `lower` and `upper` and nothing else, so another confidence bound is another way to fill the two. N(a)
-changes for the played arm alone, so a round refreshes one column.
+Policies read `lower` and `upper` and nothing else, so a confidence bound is just a way to fill these two. N(a) changes
+for the played arm alone, so a round refreshes one column.
 """
 
 from typing import Annotated, Any, NamedTuple, cast
@@ -66,7 +66,7 @@ def start_costs(known: Any, bound: CostBound) -> None:
 
 
 def unknown_costs(n_arms: int, n_constraints: int, bound: CostBound) -> KnownCosts:
-    """Estimates on their own, apart from a policy, before the first observation."""
+    """Estimates without a policy, before the first observation."""
     draft = layout_of(KnownCosts).new(K=n_arms, m=n_constraints, **bound.sizes)
     start_costs(draft, bound)
     return cast(KnownCosts, draft.opened())
@@ -74,7 +74,7 @@ def unknown_costs(n_arms: int, n_constraints: int, bound: CostBound) -> KnownCos
 
 @compiled
 def observe(known: KnownCosts, arm: int, costs: Floats) -> None:
-    """Update means and bounds of one arm by the costs it has just shown (Section 3.1 of the paper)."""
+    """Update means and bounds of one arm by the costs just observed (Section 3.1 of the paper)."""
     known.counts[arm] += 1
     for i in range(costs.size):
         known.means[i, arm] += (costs[i] - known.means[i, arm]) / known.counts[arm]
@@ -95,7 +95,7 @@ def bound(known: KnownCosts, arm: int) -> None:
 
 @compiled
 def bound_again(known: KnownCosts) -> None:
-    """Set the paper's bounds of all arms from counts and means, whatever they were."""
+    """Set the paper's bounds of all arms from counts and means; the old bounds are ignored."""
     if known.kind == PAPER:
         for a in range(known.counts.size):
             if known.counts[a] > 0:
@@ -107,7 +107,7 @@ def bound_again(known: KnownCosts) -> None:
 
 @compiled
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
-    """Narrow the bounds of one arm by the costs it has just shown: what was once excluded stays so."""
+    """Narrow the bounds of one arm by the costs just observed; bounds never widen."""
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]

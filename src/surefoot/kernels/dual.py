@@ -13,10 +13,10 @@ from surefoot.kernels.types import Floats, Integers
 # Relative to the terms of which a residual is the sum:
 SETTLED = 1e-13  # an active constraint is met
 FEASIBLE = 1e-12  # an inactive constraint is met; a set is empty if it misses by more
-THIN = 1e-10  # a set in which rounding leaves more is too thin to be told from an empty one
+THIN = 1e-10  # if rounding leaves more, the set is too thin to distinguish from an empty one
 # Other tolerances:
 LAST_STEP = 1e-12  # relative change of the strategy whose square is lost in rounding
-DEPENDENT = 1e-25  # a row depends on others when less than this of its squared length is its own
+DEPENDENT = 1e-25  # a row is dependent if less than this share of its squared length is independent of the others
 ROUNDING = 2.3e-16
 
 TILE = 1024  # arms per partial sum: they are in the fastest cache when read again, and rounding does not grow with K
@@ -35,9 +35,9 @@ MEAN = 2  # weighted mean of the row
 DIRECTION = 3  # step of the multiplier
 TOLERANCE = 4  # relative residual up to which a constraint counts as met
 # Per row of the basis:
-SPREAD = 5  # squared length before the others were taken out of it
+SPREAD = 5  # squared length before the other rows were projected out
 REDUCED = 6  # residual along it
-NOISE = 7  # what rounding of the residuals can make of that
+NOISE = 7  # the error of that from rounding of the residuals
 # Integers:
 ACTIVE = 0  # the constraints held as equalities, in order of arrival
 POSITION = 1  # place of each in the basis, -1 if it depends on earlier ones
@@ -115,7 +115,7 @@ def block_sum(values: Floats, start: int, stop: int) -> float:
 
 @compiled
 def settle_sum(strategy: Floats) -> None:
-    """Give the last rounding error of the sum, taken in blocks to have little of its own, to the largest entry."""
+    """Add the remaining error of the sum to the largest entry. The sum is taken in blocks, so it is accurate."""
     largest = 0
     for a in range(strategy.size):
         if strategy[a] > strategy[largest]:
@@ -169,7 +169,7 @@ def normalise(task: Task, row: int, start: float, accuracy: float) -> float:
         if step * step * curvature * task.highest_rate <= accuracy * accuracy:
             break
         further = max(level + step * total / room, least)
-        if trial > 0 and further <= level:  # left of the root every step leads to the right: this one is rounding
+        if trial > 0 and further <= level:  # left of the root every true step goes right, so this one is rounding
             break
         level = further
     for a in range(n_arms):

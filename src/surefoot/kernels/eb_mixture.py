@@ -1,4 +1,4 @@
-"""The empirical Bernstein radius that holds at all times."""
+"""The time-uniform empirical Bernstein radius."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ SETTLED = 1e-9  # how much more than enough the logarithm of the wealth may be
 
 @compiled_apart
 def radius(known: Any, i: int, arm: int, n: int, mean: float, cost: float, useful: float) -> float:
-    """The half-width after one more cost, the n-th; `mean` has it in it. Infinite if not less than `useful`."""
+    """The half-width after the n-th cost, which `mean` includes; infinite if not less than `useful`."""
     expected = (0.5 + n * mean - cost) / n  # as it was before the cost was seen
     known.squares[i, arm] += (cost - expected) * (cost - expected)
     if known.reach[i, arm] >= useful * n:  # and it only grows
@@ -26,7 +26,7 @@ def radius(known: Any, i: int, arm: int, n: int, mean: float, cost: float, usefu
 
 @compiled_apart
 def reach(mixture: Bets, squares: float, guess: float) -> float:
-    """The sum of deviations, never less, at which the wealth of the mixture is enough.
+    """The sum of deviations, or slightly more, at which the wealth of the mixture is enough.
 
     The logarithm of the wealth is convex in it, so every step of Newton's ends at the root or above.
     """

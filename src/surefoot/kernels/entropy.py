@@ -22,7 +22,7 @@ LARGEST = 1e9
 
 
 class Entropy(NamedTuple):
-    """Space for projections of a size."""
+    """Scratch space for projections of one size."""
 
     multipliers: Annotated[Floats, derived("m")]  # mu
     trial: Annotated[Floats, derived("m")]
@@ -68,7 +68,7 @@ def project_entropy(
         worst = find_gradient(costs, limits, strategy, mu, gradient)
         if worst <= TIGHT:
             return SOLVED
-        if drop_small(mu, gradient):  # multipliers next to zero that are to fall would block every step
+        if drop_small(mu, gradient):  # multipliers near zero that should fall would block every step
             value = dual_value(center, losses, costs, limits, mu, strategy)
             find_gradient(costs, limits, strategy, mu, gradient)
         newton_direction(costs, strategy, work)
@@ -107,9 +107,9 @@ def drop_small(multipliers: Floats, gradient: Floats) -> bool:
 def search(
     center: Floats, losses: Floats, costs: Floats, limits: Floats, strategy: Floats, value: float, work: Entropy
 ) -> float:
-    """Go along the direction, and stay above zero, until the dual value has risen as it should; -inf if it never does.
+    """Line search along the direction, staying above zero, until the dual value rises enough; -inf if it never does.
 
-    `work.trial` and `strategy` are then what they are there.
+    Leaves `work.trial` and `strategy` at the point it reaches.
     """
     step = 1.0
     for _ in range(60):

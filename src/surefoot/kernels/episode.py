@@ -52,7 +52,7 @@ class Algorithm(Generic[S]):
 
     @cached_property
     def step(self) -> Callable[..., int]:
-        """`update`, followed by what the state of the bounds asks for; for compiled code."""
+        """`update`, then the check that the cost bounds need, if any; for compiled code."""
         source = f"""
 def step(state, {self._chance}arm, propensity, weight, loss, costs):
     status = update(state, {self._chance}arm, propensity, weight, loss, costs)
@@ -62,7 +62,7 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
 
     @property
     def _reaction(self) -> str:
-        """What follows an update: nothing, or a look at whether the bounds on the costs contradict each other."""
+        """The step after an update: nothing, or a check whether the bounds on the costs contradict each other."""
         parts = getattr(self.state, "_fields", ())
         if "known" not in parts:
             return "status"
@@ -105,7 +105,7 @@ def play(floats, integers, generator, eye, losses, costs, strategies, safe_weigh
 
     @cached_property
     def begin(self) -> Callable[..., None]:
-        """Set what follows from the problem and the options: of the two buffers (and a generator)."""
+        """Set what follows from the problem and the options; takes the two buffers (and a generator)."""
         chance = ", generator" if self.random else ""
         source = f"""
 def begin(floats, integers{chance}):
@@ -115,7 +115,7 @@ def begin(floats, integers{chance}):
 
     @cached_property
     def restore(self) -> Callable[..., None]:
-        """Set what follows from the saved leaves: of the two buffers."""
+        """Recompute the derived leaves from the saved ones; takes the two buffers."""
         source = f"""
 def restore(floats, integers):
     state = opened(floats, integers)
@@ -130,7 +130,7 @@ def restore(floats, integers):
         return "generator, " if self.random else ""
 
     def _made(self, source: str, name: str, kernel: Any, **names: Any) -> Callable[..., Any]:
-        """A door to a kernel. Its name tells apart doors of one kernel for several states."""
+        """A Python entry point to a kernel. Its name is unique for each pair of kernel and state."""
         door: Callable[..., Any] = executed(
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
             retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, **names,
@@ -140,7 +140,7 @@ def restore(floats, integers):
 
 
 def _nothing(*_: Any) -> None:
-    """Stand in for a kernel that a policy does not need."""
+    """Placeholder for a kernel that a policy does not need."""
 
 
 @compiled
@@ -164,7 +164,7 @@ def noted(known: Any, status: int) -> int:
 
 @compiled
 def retreat(known: Any, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, status: int) -> int:
-    """The same; and the safe strategy, if there is one, is played from then on."""
+    """The same status as `noted`; on a contradiction, play the safe strategy from then on, if there is one."""
     if known.contradicted[0] > 0:
         total = 0.0
         for a in range(strategy.size):

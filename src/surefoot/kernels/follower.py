@@ -1,12 +1,12 @@
 """Follow the regularised leader, with the log-barrier and a rate that tunes itself, on an estimated safe set.
 
 The proposal is the minimum of ``totals @ x + (1 / rate) sum(ln(1 / x))``: the projection with the cumulated loss
-estimates for scores and no centre. Nothing has to be known of the losses. With less than full optimism they are
-forgotten when they are found to have changed (`record.py`), and learning of them starts again.
+estimates for scores and no centre. It needs no knowledge of the losses. With less than full optimism it forgets them
+when a test finds that they have changed (`record.py`), and learns them from the start.
 
-A proposal may lag behind. Steps are small, and most of them undone by the next: so the proposal is kept until the steps
-since it was found, each relative to itself, add up to a squared length of `lag`^2, or the count of the arm just played
-is one of those at which costs have to be looked at (`due`). With a lag of 0 it is recomputed in every round.
+A proposal may lag behind. Steps are small, and the next step undoes most of each, so the proposal is kept until the
+relative steps since it was found add up to a squared length of `lag`^2, or until the count of the arm just played is
+one at which costs must be checked (`due`). With a lag of 0 it is recomputed in every round.
 """
 
 import math
@@ -27,7 +27,7 @@ LARGEST_SUM = 1e150
 
 
 class Follower(NamedTuple):
-    """The state of the leader's follower, and its constants."""
+    """The state of the follower of the regularised leader, and its constants."""
 
     proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t
     learning_rates: Annotated[Floats, saved("K", rule=Range(1e-300, 1e15))]  # eta_t, the same for all arms
@@ -53,14 +53,14 @@ class Follower(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What became of a round."""
+    """The result of a round."""
 
     status: int  # SOLVED, KEPT or EMPTY
     changed: bool  # whether losses were found to have changed, and forgotten
 
 
 def start_follower(follower: Any, thresholds: Floats, n_arms: int, horizon: int | None, floor: float) -> None:
-    """Before the first round: the uniform proposal, and nothing believed of the costs."""
+    """Before the first round: the uniform proposal, and no estimates of the costs."""
     follower.proposal = 1.0 / n_arms
     follower.learning_rates = follower.fixed_rate or 1.0
     follower.limits = thresholds + (1.0 if horizon is None else n_arms / horizon)
@@ -101,7 +101,7 @@ def follow(follower: Follower, known: KnownCosts, arm: int, propensity: float, l
         follower.work.arms[BASE, a] = follower.totals[a]
     status = solve(follower, follower.believed)
     follower.spent_then[0] = follower.spent[0] if status == SOLVED else -1.0
-    if status == EMPTY and follower.optimism < 1.0:  # what is only half believed may leave nothing
+    if status == EMPTY and follower.optimism < 1.0:  # with less than full optimism the set may be empty
         status = solve(follower, known.lower)
     if status == EMPTY:
         for a in range(follower.proposal.size):
@@ -125,7 +125,7 @@ def log_rounds(follower: Follower) -> float:
 
 @compiled
 def forget(follower: Follower) -> None:
-    """Forget all losses; what is known of the costs stays."""
+    """Forget all losses; cost estimates are kept."""
     for a in range(follower.totals.size):
         follower.totals[a] = 0.0
         follower.learning_rates[a] = follower.fixed_rate if follower.fixed_rate > 0.0 else 1.0
@@ -151,7 +151,7 @@ def may_lag(follower: Follower, known: KnownCosts, arm: int) -> bool:
 
 @compiled
 def due(n: int) -> bool:
-    """True if n is a count at which costs are looked at: every one up to 16, then 8 from a power of 2 to the next."""
+    """True if costs are checked at count n: every count up to 16, then 8 from each power of 2 to the next."""
     spacing = 1
     while n >= 16 * spacing:
         spacing *= 2

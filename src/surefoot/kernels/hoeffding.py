@@ -1,4 +1,4 @@
-"""Hoeffding's radius, which is the paper's too: only the scale differs. And how radii are rounded."""
+"""Hoeffding's radius and the paper's, which differ only in scale, and the rounding of radii."""
 
 import math
 
@@ -15,7 +15,7 @@ def radius(scale: float, n: int) -> float:
 
 @merged
 def rounding(n: int) -> float:
-    """More than a running mean of n numbers from [0, 1], or a radius around it, can be off by rounding.
+    """An upper bound on the rounding error of a running mean of n numbers in [0, 1], or of a radius around it.
 
     The mean moves by (x - mean) / k in step k. Each step is off by 1.1e-16 at most, and is forgotten like 1 / k: in
     all, 1.1e-16 (n / 2 + 2).

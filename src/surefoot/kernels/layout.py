@@ -1,4 +1,4 @@
-"""One declaration per leaf of a state, and all that follows from it.
+"""States: one declaration per leaf defines its layout, its views and how it is saved.
 
 A state is a named tuple, and its fields are leaves or further named tuples. Each leaf says what it is::
 
@@ -40,7 +40,7 @@ NOT_NEGATIVE = Range(0, 1e300)
 COUNT = Range(0, 1e15, whole=True)
 TOTAL = Range(0, 1e15)
 
-# Numba's own types do not know how these are called:
+# Numba's type hints do not describe how these are called:
 extension: Any = intrinsic
 arrays: Any = arrayobj
 generating: Any = cgutils
@@ -56,7 +56,7 @@ class Leaf(NamedTuple):
 
 
 def saved(*shape: str | int, rule: Range = FINITE) -> Leaf:
-    """Declare a leaf that a policy cannot do without: it is written when the policy is saved."""
+    """Declare a leaf that is written when the policy is saved."""
     return Leaf(tuple(map(str, shape)), True, rule)
 
 
@@ -90,7 +90,7 @@ class Field(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path as people read it: ``learner.proposal``."""
+        """The path in readable form: ``learner.proposal``."""
         return ".".join(self.path)
 
 
@@ -101,7 +101,7 @@ class Arrangement(NamedTuple):
     places: dict[tuple[str, ...], Place]
     n_floats: int
     n_integers: int
-    saved_floats: int  # that many are saved, the first ones
+    saved_floats: int  # this many, from the start, are saved
     saved_integers: int
 
 
@@ -167,7 +167,7 @@ class Layout:
 
     @cached_property
     def allocated(self) -> Any:
-        """For compiled code that may allocate: a state of zeros on its own, given all its sizes."""
+        """A new state of zeros, given all its sizes; for compiled code that may allocate."""
         lines = [f"def allocated({', '.join(self.symbols)}):"]
         for field in self.fields:
             shape = "".join(f"{size}, " for size in field.leaf.shape)
@@ -227,7 +227,7 @@ class Layout:
 class Draft:
     """The two buffers of a state, whose leaves can be read and set by name.
 
-    To set an array is to fill it: ``draft.learner.proposal = 1 / K``.
+    Setting an array fills it: ``draft.learner.proposal = 1 / K``.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class Draft:
     def load(self, tree: Any, may_miss: frozenset[str] = frozenset(), may_have: frozenset[str] = frozenset()) -> None:
         """Set the saved leaves from what `to_dict` gave, each number checked by the rule of its leaf.
 
-        States of older versions may miss some leaves, which then stay as they are, and have others, which are ignored.
+        States of older versions may lack some leaves, which then stay unchanged; unknown leaves are ignored.
         """
         received = dict(leaves_of(tree))
         places = {place.field.name: place for place in self._saved_places()}
@@ -297,13 +297,13 @@ class Draft:
             self.view(places[name])[...] = values
 
     def check(self) -> None:
-        """Refuse saved leaves that break their rules."""
+        """Reject saved leaves that break their rules."""
         for place in self._saved_places():
             checked_leaf(place, self.view(place))
 
 
 def checked_leaf(place: Place, values: Any) -> Any:
-    """The numbers of a leaf, if they keep its rule. Arrays that do are recognised fast; `numbers` finds the words."""
+    """The numbers of a leaf, if they keep its rule. Valid arrays pass quickly; `numbers` words the error message."""
     rule = place.field.leaf.rule
     if isinstance(values, np.ndarray):
         within = values.size == 0 or (rule.low <= values.min() and values.max() <= rule.high)
@@ -343,7 +343,7 @@ def zeros(kind: type, **sizes: int) -> Any:
 
 
 def executed(source: str, name: str, owner: Any, **names: Any) -> Any:
-    """A function out of generated code, which belongs to a class or a function.
+    """Build a function from generated code on behalf of an owner, which is a class or a function.
 
     Its file is that of the owner, where Numba keeps what it compiles, under a name that no other function there has.
     """

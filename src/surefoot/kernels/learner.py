@@ -42,10 +42,10 @@ def start_learner(
 
 @merged
 def descend(learner: Learner, known: KnownCosts, arm: int, loss_estimate: float, weight: float) -> int:
-    """One step of mirror descent for a loss estimate that is 0 but for one arm; EMPTY if there is nowhere to go.
+    """One step of mirror descent for a loss estimate that is 0 except for one arm; EMPTY if the safe set is empty.
 
-    When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. What a
-    step spends counts by the weight of the proposal in what is played, as it does in the regret.
+    When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. The
+    amount a step spends is multiplied by the weight of the proposal in the strategy played, as in the regret.
     """
     learner.spent[0] = min(learner.spent[0] + weight * min(1e300, (learner.proposal[arm] * loss_estimate) ** 2), 1e300)
     anew = learner.base_rate[0] ** 2 * learner.spent[0] > learner.allowance and learner.base_rate[0] > SLOWEST
@@ -70,7 +70,7 @@ def descend(learner: Learner, known: KnownCosts, arm: int, loss_estimate: float,
 
 @compiled
 def restart(learner: Learner) -> None:
-    """Begin again at half the rate, from the uniform proposal."""
+    """Restart at half the rate, from the uniform proposal."""
     n_arms = learner.proposal.size
     learner.base_rate[0] *= 0.5
     learner.spent[0] = 0.0

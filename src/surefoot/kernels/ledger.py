@@ -1,7 +1,7 @@
 """Running sums from which a run is judged. They do not grow with the horizon, nor depend on where blocks are cut.
 
-Sums that enter regret and violation are compensated (Kahan): row 0 of such an array holds the sum, row 1 what rounding
-has put into it too much.
+Sums that enter regret and violation are compensated (Kahan): row 0 of such an array holds the sum, row 1 the excess
+that rounding has added to it.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ LOOSE = 0.1
 
 
 class WorldSums(NamedTuple):
-    """Of the losses alone."""
+    """Sums of the losses alone."""
 
     losses: Floats  # (2, K) sum of l_t
     squares: Floats  # (K, K) sum of e_t e_t^T, lower half; e_t(a) = l_t^T x^diamond - l_t(a)
@@ -26,7 +26,7 @@ class WorldSums(NamedTuple):
 
 
 class PlaySums(NamedTuple):
-    """Of what a policy played."""
+    """Sums of what a policy played."""
 
     loss: Floats  # (2, 1) sum of l_t^T x_t
     learning_loss: Floats  # (2, 1) sum of (1 - gamma_{t-1}) l_t^T x~_t

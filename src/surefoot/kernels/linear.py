@@ -174,14 +174,14 @@ def descend_vertices(task: Program, lowering_excess: bool) -> int:
             return UNDECIDED
         solve(task, task.vectors[VALUES], -1)
         find_prices(task, lowering_excess)
-        cautious = step >= patience // 4  # Bland's rule ends whatever Dantzig's rule may go round in
+        cautious = step >= patience // 4  # Bland's rule ends any cycle of Dantzig's rule
         entering = find_entering(task, lowering_excess, cautious)
         if entering < 0:
             return SOLVED
         solve(task, task.vectors[DIRECTION], entering)
         leaving = find_leaving(task, cautious)
         if leaving < 0:
-            return UNDECIDED  # not in a bounded set, but for rounding
+            return UNDECIDED  # in a bounded set only rounding can cause this
         left = task.basis[leaving]
         task.basis[leaving] = entering
         if lowering_excess and left == excess:
@@ -206,7 +206,7 @@ def read_off(task: Program, strategy: Floats) -> None:
 
 @compiled
 def start_basis(task: Program) -> bool:
-    """The best single arm and all slacks, or in place of the most negative slack the excess; whether that is needed."""
+    """Start at the best arm and all slacks. True if the excess has to replace the most negative slack."""
     best = 0
     for a in range(1, task.losses.size):
         if task.losses[a] < task.losses[best]:
@@ -241,11 +241,11 @@ def drive_out(task: Program, place: int) -> None:
 
 @compiled
 def certified(task: Program, strategy: Floats, lowering_excess: bool) -> bool:
-    """Whether the strategy of the basis is what its prices say: a solution, or the least excess.
+    """True if the prices prove that the strategy of the basis is optimal: a solution, or the least excess.
 
     Where no reduced cost is negative, the value of the prices is a lower bound on the loss (or excess) of every
-    strategy. It must be met but for what an excess of `LEAST_EXCESS` is worth. The columns outside the basis were
-    priced in the last step. NaN fails every comparison.
+    strategy. The strategy must attain it, up to the value of an excess of `LEAST_EXCESS`. The columns outside the basis
+    were priced in the last step. NaN fails every comparison.
     """
     rows, n_arms, prices = task.basis.size, strategy.size, task.vectors[PRICES]
     loss, excess, astray, bound, size = 0.0, 0.0, 0.0, 0.0, 1.0
@@ -270,7 +270,7 @@ def certified(task: Program, strategy: Floats, lowering_excess: bool) -> bool:
 
 @compiled_apart
 def attempt(task: Program, strategy: Floats) -> int:
-    """Write a solution into `strategy`, or for EMPTY what comes closest; UNDECIDED if rounding led astray."""
+    """Write a solution into `strategy`, or if EMPTY the closest strategy; UNDECIDED if rounding prevents both."""
     excess = task.losses.size + task.limits.size
     if start_basis(task):
         if descend_vertices(task, True) != SOLVED:

@@ -1,7 +1,7 @@
-"""A natural logarithm that compilers turn into vector instructions, right to one unit in the last place.
+"""A natural logarithm that compilers turn into vector instructions, accurate to one unit in the last place.
 
-A library's logarithm is a call for each number, 10 ns; of a loop over this one many numbers are in flight at once, 2 ns
-each. The method is that of Sun's fdlibm: x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and the logarithm of
+A library's logarithm is one call per number, 10 ns. A loop over this one handles many numbers at once, 2 ns each. The
+method is that of Sun's fdlibm: x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and the logarithm of
 1 + f = (1 + s) / (1 - s) as a polynomial in s^2.
 """
 
@@ -14,7 +14,7 @@ from numba.extending import intrinsic, overload
 
 from surefoot.kernels.compile import MERGED
 
-extension: Any = intrinsic  # its own types do not know how it is called
+extension: Any = intrinsic  # its type hints do not describe how it is called
 
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the former times k is exact
@@ -32,7 +32,7 @@ def _number(context: Any, bits: Any) -> Any:
 
 def logarithm(x: float) -> float:
     """Ln x of a positive number that is finite and no smaller than 1e-300."""
-    return math.log(x)  # when compilation is switched off; else what follows
+    return math.log(x)  # if compilation is off; otherwise the code below
 
 
 @overload(logarithm, jit_options=MERGED)

@@ -1,13 +1,13 @@
-"""What is played is the mean of two plans: the follower's, and that of a linear program.
+"""The strategy played is the mean of two plans: the follower's, and that of a linear program.
 
 Where losses do not change, nothing beats the strategy with the least optimistic loss among those that are certified
 safe: it has few arms, so it learns their costs soon. Where they change, that strategy may be as bad as any. So two
 plans are played at a time: the mixture of the follower (`follower.py`, `safety.py`), which stands up to any losses, and
 the solution of the program. Both are safe at the upper cost bounds, and so is every mean of the two.
 
-The share of the first is 1 / (1 + 9 exp(2 z)), within [1/10, 1], where z is by how much the program has lost less since
-losses last changed, by unbiased estimates, divided by the root of the sum of their squares: exponential weights whose
-rate tunes itself.
+The share of the first is 1 / (1 + 9 exp(2 z)), within [1/10, 1], where z is an unbiased estimate of how much less the
+program has lost since losses last changed, divided by the root of the sum of the squared estimates. These are
+exponential weights whose rate tunes itself.
 """
 
 import math
@@ -45,7 +45,7 @@ class Plans(NamedTuple):
     lost_more: Annotated[Floats, saved(1, rule=NOT_NEGATIVE)]  # by how much the follower's plan lost more, in all
     lost_less: Annotated[Floats, saved(1, rule=NOT_NEGATIVE)]  # and by how much less, in the other rounds
     squares: Annotated[Floats, saved(1, rule=NOT_NEGATIVE)]  # sum of the squares of both
-    program: Annotated[Program, sized(K="K + 1")]  # over the arms, and the safe strategy as one arm more
+    program: Annotated[Program, sized(K="K + 1")]  # over the arms, with the safe strategy as one more arm
     vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
     evidence: Annotated[float, derived()]  # ln(K m / delta): how optimistic the program is
 

@@ -10,8 +10,8 @@ so the whole problem lives in the few numbers ``level, mu``:
 
 * `normalise` finds the level for given scores. That is all there is to do when no constraint is active.
 * `hold_few` finds one or two multipliers, the common case, by plain Newton in level and multipliers at once.
-* `raise_multipliers` (in `active_set`) is the sure way: any number of active constraints, however degenerate, and it
-  tells an empty set.
+* `raise_multipliers` (in `active_set`) always works: any number of active constraints, however degenerate, and it
+  detects an empty set.
 
 The strategy is always computed from the multipliers, so stationarity holds by construction and the iteration has only
 the few residuals of the active constraints to bring to zero.
@@ -69,7 +69,7 @@ def project(
             slope = work.arms[BASE, a] - 1.0 / (rates[a] * floor)
             if slope < work.arms[BASE, lowest] - 1.0 / (rates[lowest] * floor):
                 lowest = a
-        strategy[lowest] += max(0.0, 1.0 - n_arms * floor)  # what rounding has left goes where it is worth most
+        strategy[lowest] += max(0.0, 1.0 - n_arms * floor)  # the rest goes to the arm with the lowest slope
         return SOLVED if most_violated(task, 0) < 0 else EMPTY
     level = normalise(task, BASE, 0.0, LAST_STEP)
     n_violated = note_violated(task)
@@ -88,8 +88,8 @@ def hold_few(task: Task, level: float, n_violated: int) -> bool:
     """Try to get by with one or two active constraints, the common case; False if that is not enough.
 
     Newton in the level and the multipliers at once, damped as self-concordance asks, one loop over the arms a step.
-    Rows and scores are counted from their values at the largest arm, so that no digits cancel there. Whatever is not
-    plain sailing is left to `raise_multipliers`.
+    Rows and scores are counted from their values at the largest arm, so that no digits cancel there. All harder cases
+    are left to `raise_multipliers`.
     """
     rates, lower, limits, floor = task.rates, task.lower, task.limits, task.floor
     strategy = task.strategy

@@ -1,4 +1,4 @@
-"""A record of the losses met since they last changed, arm by arm, and a test that tells when they do.
+"""A record of the losses met since they last changed, arm by arm, and a test that detects a change.
 
 The test compares the latest losses of an arm with those before. If losses are independent over time and their means
 stay, the two differ by more than
@@ -17,7 +17,7 @@ from surefoot.kernels.compile import compiled
 from surefoot.kernels.layout import COUNT, TOTAL, saved
 from surefoot.kernels.types import Floats
 
-FEWEST = 16  # latest losses that say something
+FEWEST = 16  # fewest latest losses that are tested
 EVERY = 8  # losses between two tests
 
 

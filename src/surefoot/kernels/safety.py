@@ -1,4 +1,4 @@
-"""Mixing in a safe strategy, by as much as the upper cost bounds ask for."""
+"""Mixing in a safe strategy, with the weight that the upper cost bounds require."""
 
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_sum
 from surefoot.kernels.linear import Program, minimise
@@ -35,7 +35,7 @@ def lose_least(
 ) -> int:
     """Set the strategy that loses least among those that are safe at the upper cost bounds.
 
-    The program is one over the arms, whose losses are given, and the safe strategy as one arm more, whose costs are.
+    The program is over the arms, whose losses are given, and the safe strategy as one more arm, whose costs are given.
 
     The weight of the safe strategy is the last entry of `vertex`: 1 unless the program was solved.
 

@@ -1,8 +1,8 @@
 """The projection when it has hardly moved: Newton's method from the last multipliers.
 
 The follower of the regularised leader solves almost the same problem every time, with multipliers so large that it
-takes many steps to reach them from 0. From those of the last time it takes three or four steps. What is returned meets
-the tolerances of `project`; if anything is unusual it gives up, and `project` takes over.
+takes many steps to reach them from 0. From the last multipliers it takes three or four steps. The result meets the
+tolerances of `project`. In unusual cases this method gives up, and `project` takes over.
 """
 
 import math
@@ -164,7 +164,7 @@ def entire(arms: Floats, row: int) -> float:
 
 @compiled
 def newton(arms: Floats, rows: Floats, factor: Floats, active: Integers, n_active: int) -> bool:
-    """Find Newton's step for the level and the active multipliers; False if rounding would have a say in it."""
+    """Find Newton's step for the level and the active multipliers; False if rounding would affect it."""
     size = n_active + 1
     factor[0, 0] = entire(arms, WEIGHT)
     for j in range(n_active):
@@ -204,7 +204,7 @@ def last_step(
     level: float,
     floor: float,
 ) -> int:
-    """Take the last step in the strategy itself: how many arms it takes to the floor or away from it."""
+    """Take the last step in the strategy itself; return how many arms it takes to the floor or away from it."""
     crossing = 0
     for a in range(strategy.size):
         shift = 0.0

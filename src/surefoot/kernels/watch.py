@@ -1,8 +1,8 @@
-"""An observer who knows the true costs, and checks whether the confidence bounds of a policy hold (the clean event).
+"""An observer that knows the true costs and checks whether the confidence bounds of a policy hold (the clean event).
 
-Bounds change for the played arm alone, so a round looks at one column. While no lower bound is above the true cost, a
+Bounds change for the played arm alone, so a round checks one column. While no lower bound is above the true cost, a
 truncated safe strategy u = (1 - K/T) x + 1/T costs at most alpha_i + K/T at the lower bounds, and so is in the
-truncated safe set; only in other rounds each of the comparators is looked at.
+truncated safe set; in the other rounds each comparator is checked.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ OVER = 1e-12
 
 
 class Watch(NamedTuple):
-    """The truth, and what was seen."""
+    """The true costs, and the counts of what was observed."""
 
     costs: Floats  # (m, K) true means
     limits: Floats  # (m,) alpha_i + K / T
@@ -31,7 +31,7 @@ class Watch(NamedTuple):
 
 
 def watch(costs: Floats, limits: Floats, comparators: Floats) -> Watch:
-    """An eye that has seen nothing yet."""
+    """An observer before the first round."""
     costs, limits = np.array(costs, order="C"), np.array(limits)
     above, left = np.zeros(costs.shape, np.int64), np.zeros(len(comparators), np.int64)
     return Watch(costs, limits, comparators, above, left, *(np.zeros(1, np.int64) for _ in range(4)))
@@ -51,7 +51,7 @@ def look(eye: Watch, lower: Floats, upper: Floats, arm: int) -> None:
     missed = 0
     for i in range(n_constraints):
         cost = eye.costs[i, arm]
-        above = 0 if lower[i, arm] <= cost else 1  # what is no number is no bound
+        above = 0 if lower[i, arm] <= cost else 1  # NaN does not count as a bound
         if above != eye.above[i, arm]:
             eye.places_above[0] += above - eye.above[i, arm]
             eye.above[i, arm] = above

@@ -1,4 +1,4 @@
-"""Policies, one algorithm per file. Every policy in this folder is found by the name its class gives itself."""
+"""Policies, one algorithm per file. The package finds every policy in this folder by the `name` of its class."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""What every policy is: ask, tell, and a state that survives a restart."""
+"""The base class of policies: ask, tell, and a state that survives a restart."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class Contradiction(UserWarning):
 
 
 class Policy(Generic[S]):
-    """A way to decide. Subclasses hold the mathematics; this class talks to the caller.
+    """Base class of all policies. Subclasses hold the mathematics; this class talks to the caller.
 
-    The contract, for callers and for those who write a policy (`surefoot.testing` checks it):
+    The contract, for callers and for authors of policies (`surefoot.testing` checks it):
 
-    * A policy is built by ``cls(problem, seed, **options)``. Its randomness comes from one generator of its own: same
-      problem, options, seed and calls, same run.
+    * A policy is built by ``cls(problem, seed, **options)``. It has its own random generator: the same
+      problem, options, seed and calls give the same run.
     * ``ask()`` draws an arm from `strategy` and changes nothing but the generator. It may be called any number of times
       before feedback arrives.
     * ``tell(decision, loss, costs)`` learns from an earlier decision, by the propensity it carries; it counts as one
-      round. Input that breaks a rule raises `RuleError` and changes nothing. Safety rests on feedback that comes once
+      round. Input that breaks a rule raises `RuleError` and changes nothing. Safety requires feedback exactly once
       for every decision, and for each arm in the order of asking.
     * ``lost(decision)`` counts feedback that will never come as the worst case.
     * `to_dict` and `to_bytes` return data from which `from_dict` and `from_bytes` make a policy whose future is the
@@ -119,10 +119,10 @@ class Policy(Generic[S]):
         """
 
     def _set_added(self, tree: Mapping[str, Any]) -> None:
-        """Set leaves that states of older versions, such as this one, lack and that cannot stay as they start."""
+        """Set leaves that a state from an older version lacks and whose initial values would be wrong."""
 
     def _check(self) -> None:
-        """Refuse a loaded state whose leaves do not fit each other."""
+        """Reject a loaded state whose leaves are inconsistent."""
 
     def _least_propensity(self) -> float:
         """The smallest probability with which the policy can have drawn an arm."""
@@ -151,11 +151,11 @@ class Policy(Generic[S]):
             self._alarmed = True
 
     def _recover(self) -> None:
-        """Find a strategy after an update that has found the safe set empty, and said so."""
+        """Find a strategy after an update has reported an empty safe set."""
         raise NotImplementedError(f"{type(self).__name__} never finds an empty safe set")
 
     def _shown(self, array: Floats) -> Floats:
-        """A read-only copy: what a property shows stays as it is when the policy learns on."""
+        """A read-only copy, so that the value of a property does not change when the policy learns."""
         with self._lock:
             return frozen(array.copy())
 
@@ -181,7 +181,7 @@ class Policy(Generic[S]):
 
     @property
     def contradicted(self) -> bool:
-        """Whether a lower bound on a cost has been above its upper bound: costs are not what the policy assumes.
+        """True if a lower bound on a cost was ever above its upper bound: costs are not what the policy assumes.
 
         A hard policy plays the safe strategy from then on.
         """
@@ -217,7 +217,7 @@ class Policy(Generic[S]):
         self.tell(decision, 1.0, [1.0] * self.problem.n_constraints)
 
     def reseed(self, seed: int | np.random.SeedSequence | None = None) -> None:
-        """Draw from another stream from now on: copies and restored policies draw the same arms otherwise."""
+        """Switch to another random stream; otherwise copies and restored policies draw the same arms."""
         fresh = generator(seed)
         with self._lock:
             self._rng = fresh
@@ -228,9 +228,9 @@ class Policy(Generic[S]):
         Parameters
         ----------
         losses
-            Of every arm in every round, (n, K). Like the costs they are not checked: the caller has done that.
+            Loss of every arm in every round, (n, K). Neither losses nor costs are checked: the caller does that.
         costs
-            (n, m, K).
+            Costs of every arm in every round, (n, m, K).
         strategies
             Filled with the strategy of each round, (n, K).
         safe_weights
@@ -344,7 +344,7 @@ class Policy(Generic[S]):
         return cast(Self, saving.from_bytes(cls, data))
 
     def _loaded(self) -> None:
-        """Set what follows from the leaves that were loaded, if they fit each other."""
+        """Check that the loaded leaves are consistent, and recompute the derived ones."""
         self._attach()
         self.algorithm.restore(*self._buffers)
         self._check()

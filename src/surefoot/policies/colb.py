@@ -20,7 +20,7 @@ from surefoot.policies.presets import Preset
 
 
 class State(NamedTuple):
-    """What COLB remembers."""
+    """The state of COLB."""
 
     learner: Learner
     known: KnownCosts
@@ -47,7 +47,7 @@ def show_proposal(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     show_proposal(state)
 
@@ -67,18 +67,18 @@ class COLB(Guarded):
     """Constrained OMD with Log-Barrier: losses may be adversarial, violations vanish on average.
 
     Each round it plays the point that mirror descent with the log-barrier finds in an optimistic estimate of the safe
-    set. Regret is of order sqrt(K L*), L* the loss of the best safe strategy; total violation of order sqrt(K T). So
-    say the theorems, which are about the preset "paper".
+    set. Regret is of order sqrt(K L*), L* the loss of the best safe strategy; total violation of order sqrt(K T). This
+    is proved for the preset "paper".
 
     Parameters
     ----------
     problem
-        What is to be solved. A safe strategy is not needed.
+        The problem. It needs no safe strategy.
     seed
         Seed of the policy's random generator.
     preset
         "practical": narrower bounds on the costs and a rate that tunes itself (`surefoot.policies.practical`);
-        "guaranteed": the same without what has no proof; or "paper": the paper to the letter.
+        "guaranteed": the same without the features that have no proof; or "paper": the paper to the letter.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 2; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -95,10 +95,11 @@ class COLB(Guarded):
 
     Notes
     -----
-    Readings of the pseudo-code, for preset "paper": the estimates it starts from (mean 0, radius 1) are those of time
+    How we read the pseudo-code, for preset "paper": the estimates it starts from (mean 0, radius 1) are those of time
     0. If the truncated safe set is empty, which happens only when the confidence bounds fail, the next proposal is a
-    uniform draw from the truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`.
-    An arm at its cap to rounding is not below it. The other presets then propose the uniform strategy.
+    uniform draw from the truncated simplex, rates and caps stay as they are, and the round counts in `empty_rounds`. An
+    arm that equals its cap up to rounding is not below it. If the set is empty, the other presets propose the uniform
+    strategy.
 
     References
     ----------

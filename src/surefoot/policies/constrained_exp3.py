@@ -24,7 +24,7 @@ from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError, numbers
 
 
 class State(NamedTuple):
-    """The proposal, what is known of the costs, and what is played."""
+    """The proposal, the cost estimates, and the strategy played."""
 
     proposal: Annotated[Floats, saved("K", rule=SHARE)]  # x~_t
     known: KnownCosts
@@ -66,7 +66,7 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
 
 @compiled
 def choose(state: State) -> None:
-    """The proposal, with as much of the safe strategy as the upper cost bounds ask for, or all of it."""
+    """Mix the proposal with as much of the safe strategy as the upper cost bounds require, or play only the latter."""
     weight = 0.0
     if state.mixing == 1:
         weight = 1.0
@@ -78,7 +78,7 @@ def choose(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     choose(state)
 
@@ -86,18 +86,18 @@ def restore(state: State) -> None:
 class SoftExp3(EstimatesCosts[State]):
     """Soft constraints, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
 
-    Regret and total violation are of order sqrt(K T), whatever the loss of the best strategy.
+    Regret and total violation are of order sqrt(K T), for any loss of the best strategy.
 
     Parameters
     ----------
     problem
-        What is to be solved. A safe strategy is not needed.
+        The problem. It needs no safe strategy.
     seed
         Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``; loss estimates are divided by the probability plus as much.
     confidence
-        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
+        Replaces Hoeffding's bounds on the costs: a name or an object of `surefoot.confidence`.
 
     Notes
     -----
@@ -165,7 +165,7 @@ class SoftExp3(EstimatesCosts[State]):
 
     @property
     def empty_rounds(self) -> int:
-        """After how many rounds the safe set at the lower bounds was empty."""
+        """Number of rounds after which the safe set at the lower bounds was empty."""
         return int(self._state.empty_rounds[0])
 
 
@@ -177,13 +177,13 @@ class SafeExp3(SoftExp3):
     Parameters
     ----------
     problem
-        What is to be solved, with a safe strategy.
+        The problem, with a safe strategy.
     seed
         Seed of the policy's random generator.
     learning_rate
         By default ``sqrt(ln(K / delta) / (K T))``.
     confidence
-        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
+        Replaces Hoeffding's bounds on the costs: a name or an object of `surefoot.confidence`.
 
     References
     ----------

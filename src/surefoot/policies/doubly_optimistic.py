@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 @merged
 def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
-    """Take in what the arm has shown."""
+    """Update the means of the played arm."""
     state.counts[arm] += 1
     state.means[0, arm] += (loss - state.means[0, arm]) / state.counts[arm]
     for i in range(costs.size):
@@ -107,17 +107,17 @@ class DoublyOptimistic(Policy[State]):
     Parameters
     ----------
     problem
-        What is to be solved; a safe strategy is not looked at.
+        The problem; its safe strategy, if any, is ignored.
     seed
-        Seed of the policy's random generator, which decides nothing: the choice is deterministic.
+        Seed of the policy's random generator. It has no effect: the choice is deterministic.
 
     Notes
     -----
     Indices are the least q below the mean with ``N d(mean, q) <= ln t + 3 ln ln t``, d the Kullback-Leibler divergence
     of coins, found by bisection to 1e-10; 0 for an arm that was never played. ``ln ln t`` counts as 0 until ln t is
     above 1. An arm may be safe while no cost index is above its threshold. If none may be, the arm whose largest excess
-    is least is played. The first one of equals is played. Nothing is tuned. The constant 3 is quoted from memory; it is
-    the one with which KL-UCB is analysed. The published Bayesian variant is not implemented.
+    is least is played. Ties go to the first arm. Nothing is tuned. The constant 3 is quoted from memory; it is the one
+    with which KL-UCB is analysed. The published Bayesian variant is not implemented.
 
     References
     ----------

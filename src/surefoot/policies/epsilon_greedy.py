@@ -12,7 +12,7 @@ from surefoot.rules import SHARE, Range
 
 
 class State(NamedTuple):
-    """What was seen of each arm, and what is played."""
+    """The mean loss of each arm, and the strategy played."""
 
     counts: Annotated[Integers, saved("K", rule=COUNT)]
     means: Annotated[Floats, saved("K", rule=SHARE)]  # mean losses; 0 for an arm that was never played

@@ -36,12 +36,12 @@ class EstimatesCosts(Policy[S]):
 
     @property
     def _known(self) -> Any:
-        """What is known of the costs; the type of the state cannot say that it is there."""
+        """The cost estimates; the type of the state does not declare them."""
         return self._played.known
 
 
 def known_safe(problem: Problem, policy: str) -> SafeStrategy:
-    """The safe strategy of a problem, which the policy cannot do without."""
+    """The safe strategy of a problem, for a policy that needs one."""
     if problem.safe is None:
         raise RuleError("problem", f"have a safe strategy for {policy}", problem, "safe=None")
     return problem.safe
@@ -53,7 +53,7 @@ def least_safe_share(problem: Problem) -> float:
 
 
 def known_margin(problem: Problem, option: float | None, policy: str) -> float:
-    """The margin rho: as the caller gives it, or that of the safe strategy; 1 with no threshold."""
+    """The margin rho: the one the caller gives, or that of the safe strategy; 1 if there are no thresholds."""
     if problem.n_constraints == 0:
         return 1.0
     if option is None and problem.safe is None:
@@ -92,13 +92,13 @@ def bound_on_losses(problem: Problem, widening: float | None = None) -> CostBoun
 
 
 def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
-    """Refuse saved counts that are not those of the rounds."""
+    """Reject saved counts that do not match the rounds."""
     if counts.sum() != rounds:
         raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
 def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
-    """Refuse loaded estimates that do not fit the number of rounds, or each other."""
+    """Reject loaded estimates that do not match the number of rounds, or each other."""
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return

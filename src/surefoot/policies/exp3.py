@@ -66,7 +66,7 @@ class ExponentialWeights(Policy[State]):
 
 
 def usual_rate(problem: Problem) -> float:
-    """The rate that the bounds on regret are least for, sqrt(2 ln K / (T K))."""
+    """The rate that minimises the regret bounds, sqrt(2 ln K / (T K))."""
     return math.sqrt(2 * math.log(problem.n_arms) / (problem.rounds * problem.n_arms))
 
 
@@ -76,7 +76,7 @@ class Exp3(ExponentialWeights):
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
     learning_rate
@@ -131,7 +131,7 @@ class Exp3IX(ExponentialWeights):
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
     learning_rate

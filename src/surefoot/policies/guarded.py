@@ -1,4 +1,4 @@
-"""What COLB and SOLB share: presets, options, and the names under which they show their state."""
+"""The base of COLB and SOLB: presets, options, and the properties that show their state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Method(ABC):
         """Fill in the state before the first round."""
 
     def check(self, state: Any, rounds: int) -> None:
-        """Refuse a loaded state whose leaves do not fit each other."""
+        """Reject a loaded state whose leaves are inconsistent."""
         check_costs(rounds, state.known)
         proposal, floor = state.learner.proposal, state.learner.floor
         if proposal.min() < floor * (1 - 1e-9):
@@ -53,7 +53,7 @@ class Method(ABC):
             raise RuleError("state.learner.proposal", "sum to 1", proposal, f"a sum of {proposal.sum():.12g}")
 
     def recover(self, state: Any, rng: np.random.Generator) -> None:
-        """Find a strategy where an update has found the safe set empty."""
+        """Find a strategy after an update has found the safe set empty."""
         raise NotImplementedError(f"{type(self).__name__} never finds an empty safe set")
 
     @abstractmethod
@@ -87,7 +87,7 @@ class MirrorDescent(Method):
         return self.problem.limits
 
     def check(self, state: Any, rounds: int) -> None:
-        """Refuse a loaded state whose leaves do not fit each other."""
+        """Reject a loaded state whose leaves are inconsistent."""
         super().check(state, rounds)
         rate = float(state.learner.base_rate[0])
         if self.options["learning_rate"] == "doubling" and rate > FASTEST:
@@ -208,13 +208,13 @@ class Guarded(EstimatesCosts[Any]):
 
     @property
     def restarts(self) -> int:
-        """How often the doubling trick has begun again at half the rate."""
+        """How often the doubling trick has restarted at half the rate."""
         doubling = self._options["learning_rate"] == "doubling"
         return round(math.log2(FASTEST / self._state.learner.base_rate[0])) if doubling else 0
 
     @property
     def empty_rounds(self) -> int:
-        """After how many rounds nothing was found: the truncated safe set empty, or a linear program not solved.
+        """Number of rounds without a solution: the truncated safe set was empty, or a linear program was not solved.
 
         It is 0 whenever the confidence bounds hold.
         """
@@ -222,6 +222,6 @@ class Guarded(EstimatesCosts[Any]):
 
 
 def refuse_of_paper(name: str, value: object, preset: str) -> None:
-    """Refuse an option that belongs to the preset "paper"."""
+    """Reject an option that belongs to the preset "paper"."""
     if value is not None:
         raise RuleError(name, f"be left out for preset {preset!r} (it belongs to preset 'paper')", value)

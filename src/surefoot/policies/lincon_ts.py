@@ -19,7 +19,7 @@ from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
 
 
 class State(NamedTuple):
-    """What was seen, and the strategy that came of the last samples."""
+    """The observations, and the strategy computed from the last samples."""
 
     known: KnownCosts
     lost: Annotated[KnownCosts, sized(m=1)]  # the losses, as if they were a cost
@@ -56,13 +56,13 @@ def choose(state: State, generator: Any) -> None:
         task.losses[a] = sample(state.lost, 0, a, generator)
         for i in range(task.limits.size):
             task.costs[i, a] = sample(state.known, i, a, generator)
-    minimise(task, state.sampled)  # whatever the status, this is a strategy
+    minimise(task, state.sampled)  # the result is a strategy for every status
     show(state)
 
 
 @compiled
 def show(state: State) -> None:
-    """Play the strategy that came of the last samples."""
+    """Play the strategy computed from the last samples."""
     for a in range(state.strategy.size):
         state.strategy[a] = state.sampled[a]
 
@@ -70,13 +70,13 @@ def show(state: State) -> None:
 class LinConTS(Policy[State]):
     """Thompson sampling with linear constraints: the best strategy for losses and costs drawn from the posterior.
 
-    Soft constraints and stochastic losses. Both regret and violations are small in practice; that they grow like ln T
-    is proved for a single constraint on the success rate.
+    Soft constraints and stochastic losses. Both regret and violations are small in practice. Growth like ln T is proved
+    only for a single constraint on the success rate.
 
     Parameters
     ----------
     problem
-        What is to be solved. A safe strategy is not needed.
+        The problem. It needs no safe strategy.
     seed
         Seed of the policy's random generator.
 

@@ -17,31 +17,31 @@ NO_LIMITS = np.zeros(0)
 
 
 class Unguarded(SoftMirror):
-    """COLB as in the paper, with no constraint to heed."""
+    """COLB as in the paper, without constraints."""
 
     def new_bound(self) -> CostBound:
         """No cost is bounded."""
         return CostBound()
 
     def sizes(self) -> dict[str, int]:
-        """No guardrail has a place in the state."""
+        """The state has no guardrails."""
         return {**super().sizes(), "m": 0}
 
     def limits(self) -> Floats:
-        """There are none."""
+        """There are no limits."""
         return NO_LIMITS
 
 
 class LogBarrier(Guarded):
     """OMD with Log-Barrier: small-loss regret against adversarial losses, blind to costs.
 
-    What a user would take who has no guardrails, and the measure of what guardrails cost. `tell` takes costs, as any
-    policy does, and pays no heed to them.
+    Use it if you have no guardrails, or to measure what guardrails cost. `tell` accepts costs, as for any policy, and
+    ignores them.
 
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
     preset

@@ -30,12 +30,12 @@ from surefoot.rules import SHARE
 
 
 class State(NamedTuple):
-    """Estimates of losses and costs, and what they lead to."""
+    """Estimates of losses and costs, and the strategy computed from them."""
 
     known: KnownCosts
     lost: Annotated[KnownCosts, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
     observed_loss: Annotated[Floats, derived(1)]  # scratch
-    task: Annotated[Program, sized(K="K + 1")]  # over the arms, and the safe strategy as one arm more
+    task: Annotated[Program, sized(K="K + 1")]  # over the arms, with the safe strategy as one more arm
     vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
     strategy: Annotated[Floats, derived("K")]
     safe_weight: Annotated[Floats, derived(1)]  # the share of the safe strategy in the solution
@@ -55,10 +55,10 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
 
 @compiled
 def optimistic_loss(lost: KnownCosts, arm: int) -> float:
-    """The mean less the widened radius, nothing cut off, in units of the radius of one observation.
+    """The mean less the widened radius, not clipped, in units of the radius of one observation.
 
     In these units a program is as well scaled for a tiny margin as for a wide one. An arm that was never played counts
-    as observed half a time, and as lossless: no other looks better.
+    as observed half a time, with a mean loss of 0: no other arm looks better.
     """
     loss: float = lost.means[0, arm] / math.sqrt(lost.scale) - 1.0 / math.sqrt(max(0.5, lost.counts[arm]))
     return loss
@@ -76,7 +76,7 @@ def choose(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     bound_again(state.lost)
     choose(state)
@@ -88,27 +88,26 @@ class OPB(EstimatesCosts[State]):
     Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
     cost bounds. Losses need a wider radius than costs, so that optimism outweighs the pessimism of the constraints.
     Every round is safe with probability 1 - delta; regret is of order sqrt(K T) / margin when losses are independent
-    over time; against adversarial losses nothing is promised.
+    over time; there is no guarantee for adversarial losses.
 
     Parameters
     ----------
     problem
-        What is to be solved, with a safe strategy; a mixed one will do.
+        The problem, with a safe strategy, which may be a mixture.
     seed
         Seed of the policy's random generator.
     safe_loss
         The mean loss of the safe strategy, or a bound on it, if it is known.
     confidence
-        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`. The losses keep
-        theirs.
+        Replaces Hoeffding's bounds on the costs: a name or an object of `surefoot.confidence`. The losses keep theirs.
 
     Notes
     -----
     The radius of the losses is ``1 + 2 safe_loss / margin`` times that of the costs, the published factor, with the
     worst case 1 for a loss that is not known. Radii are the exact ones of Hoeffding for [0, 1], half of the published
-    ones. Neither they nor the optimistic losses are cut to [0, 1], since the proof lives on optimism beyond what losses
-    can be. An arm that was never played has the radius of half an observation. The safe strategy, single arm or not,
-    enters the program as one arm more, whose costs are known and whose optimistic loss is the mean of its arms'.
+    ones. Neither they nor the optimistic losses are clipped to [0, 1], since the proof needs optimism beyond the range
+    of losses. An arm that was never played has the radius of half an observation. The safe strategy, single arm or not,
+    enters the program as one more arm, whose costs are known and whose optimistic loss is the mean of its arms'.
 
     References
     ----------

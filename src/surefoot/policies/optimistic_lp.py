@@ -27,7 +27,7 @@ from surefoot.problem import Problem
 
 
 class State(NamedTuple):
-    """Estimates of losses and costs, and what they lead to."""
+    """Estimates of losses and costs, and the strategy computed from them."""
 
     known: KnownCosts
     lost: Annotated[KnownCosts, sized(m=1, bets=0, wealth=0, nodes=0)]  # the losses, as if they were a cost
@@ -54,7 +54,7 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
 
 @compiled
 def choose(state: State) -> None:
-    """The least lower bound of the loss among strategies that may be safe; then, if asked, enough of the safe one."""
+    """Minimise the lower bound of the loss over strategies that may be safe; mix in the safe strategy if asked."""
     task = state.task
     for a in range(state.strategy.size):
         task.losses[a] = max(0.0, state.lost.lower[0, a])
@@ -72,7 +72,7 @@ def choose(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     bound_again(state.lost)
     choose(state)
@@ -81,17 +81,17 @@ def restore(state: State) -> None:
 class OptimisticLP(EstimatesCosts[State]):
     """Soft constraints and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
 
-    Regret and total violation are of order sqrt(K T) when losses are independent over time; against adversarial losses
-    nothing is promised.
+    Regret and total violation are of order sqrt(K T) when losses are independent over time; there is no guarantee for
+    adversarial losses.
 
     Parameters
     ----------
     problem
-        What is to be solved. A safe strategy is not needed.
+        The problem. It needs no safe strategy.
     seed
         Seed of the policy's random generator.
     confidence
-        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
+        Replaces Hoeffding's bounds on the costs: a name or an object of `surefoot.confidence`.
 
     Notes
     -----
@@ -160,11 +160,11 @@ class SafeOptimisticLP(OptimisticLP):
     Parameters
     ----------
     problem
-        What is to be solved, with a safe strategy.
+        The problem, with a safe strategy.
     seed
         Seed of the policy's random generator.
     confidence
-        Bounds on the costs other than Hoeffding's: a name or an object of `surefoot.confidence`.
+        Replaces Hoeffding's bounds on the costs: a name or an object of `surefoot.confidence`.
 
     References
     ----------

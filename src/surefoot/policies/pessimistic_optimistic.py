@@ -72,36 +72,35 @@ def choose(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     choose(state)
 
 
 class PessimisticOptimistic(Policy[State]):
-    """The arm with the least optimistic loss plus queued cost; queues run ahead of costs, and so debts are paid back.
+    """The arm with the least optimistic loss plus queued cost; queues run ahead of costs, so violations are paid back.
 
-    Losses and costs are i.i.d. What is controlled is the *signed* cumulative violation, the sum over rounds of
-    ``g_i(a_t) - alpha_i``: after a while there is none left. Arms are played one at a time, dear ones and cheap ones in
-    turn: where the best safe strategy mixes, the sum of positive parts that `simulate` calls ``violation`` keeps
-    growing.
+    Losses and costs are i.i.d. The policy controls the *signed* cumulative violation, the sum over rounds of
+    ``g_i(a_t) - alpha_i``: after a while there is none left. It plays one arm at a time and alternates between costly
+    and cheap ones. Where the best safe strategy mixes, the sum of positive parts that `simulate` calls ``violation``
+    keeps growing.
 
     Parameters
     ----------
     problem
-        What is to be solved. The safe strategy's margin sets how far queues run ahead; the strategy itself is not
-        played.
+        The problem. The safe strategy's margin sets how far queues run ahead; the strategy itself is not played.
     seed
-        Seed of the policy's random generator, which decides nothing: the choice is deterministic.
+        Seed of the policy's random generator. It has no effect: the choice is deterministic.
     margin
-        By how much some strategy is safe (rho), if the problem has no safe strategy or to overrule it; a smaller number
-        than the true one does as well, at a price in regret.
+        The margin of some safe strategy (rho), if the problem has no safe strategy or to override its margin. A number
+        below the true one also works, at a price in regret.
 
     Notes
     -----
     The arm of round t minimises ``loss(a) + sum_i Q_i (cost_i(a) - alpha_i) / V_t``, with lower confidence bounds for
     loss and costs: ``mean - sqrt(ln(2 T K (m + 1) / delta) / (2 N))``, never below 0, and 0 for what was never played.
     They hold for all rounds at once with probability 1 - delta; they stand in for the published radius
-    ``sqrt(2 ln t / N)``, which is wider after the first rounds. The first one of equals is played. A queue then becomes
+    ``sqrt(2 ln t / N)``, which is wider after the first rounds. Ties go to the first arm. A queue then becomes
     ``[Q_i + observed cost - alpha_i + eps_t]^+``.
 
     ``V_t = rho m^(1/4) sqrt(2 t / 3)`` is quoted from memory. ``eps_t = min(rho / 2, m^(1/4) / sqrt(6 t))`` is derived,

@@ -1,12 +1,12 @@
 """The presets "practical" and "guaranteed" of COLB and SOLB: the same guarantee of safety, a fraction of the regret.
 
-Safety needs upper confidence bounds that hold, and nothing else: any proposal will do, at any rate, mixed with any
-strategy that is certified safe, and so will the mean of two such mixtures (docs/theory/practical.md). So the rest is
-made to lose little. In both presets
+Safety needs only upper confidence bounds that hold. It allows any proposal, at any rate, mixed with any strategy that
+is certified safe, and the mean of two such mixtures (docs/theory/practical.md). The rest is free to minimise loss. In
+both presets
 
 * the proposal follows the regularised leader at a rate that tunes itself (`kernels/follower.py`);
-* costs are bounded by bets, for all time, in SOLB with all of delta on the upper bounds that safety rests on;
-* the safe strategy's own costs are known, and count as such wherever it is part of what is played;
+* betting bounds the costs at all times; SOLB spends all of delta on the upper bounds, which safety depends on;
+* the safe strategy's own costs are known, and are used for its share of the strategy played;
 * the proposal's safe set is built from the means less `optimism` times their distance from the lower bounds.
 
 "guaranteed" has an optimism of 1, which keeps the benchmark in the set, mixes with the safe strategy alone, and takes
@@ -55,7 +55,7 @@ TINY = 1e-9
 
 
 class SoftState(NamedTuple):
-    """What COLB remembers."""
+    """The state of COLB."""
 
     learner: Follower
     known: KnownCosts
@@ -65,7 +65,7 @@ class SoftState(NamedTuple):
 
 
 class HardState(NamedTuple):
-    """What SOLB remembers, and the safe strategy it leans on."""
+    """The state of SOLB, including its safe strategy."""
 
     learner: Follower
     known: KnownCosts
@@ -100,7 +100,7 @@ def show_proposal(state: SoftState) -> None:
 
 @compiled
 def restore_soft(state: SoftState) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     believe_all(state.learner, state.known)
     show_proposal(state)
@@ -153,7 +153,7 @@ def begin_hard(state: HardState) -> None:
 
 @compiled
 def restore_hard(state: HardState) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     believe_all(state.learner, state.known)
     state.safe_weight[0] = blend(state.plans, state.strategy)
@@ -182,7 +182,7 @@ class FollowLeader(Method):
         return self.floor() * (1 - 1e-9)
 
     def check(self, state: Any, rounds: int) -> None:
-        """Refuse a loaded state whose leaves do not fit each other."""
+        """Reject a loaded state whose leaves are inconsistent."""
         super().check(state, rounds)
         learner = state.learner
         met, recent, loss = learner.rounds[0], learner.recent_rounds[0], learner.recent_loss[0]

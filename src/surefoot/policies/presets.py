@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """What a preset does.
+    """The features of a preset.
 
     Examples
     --------

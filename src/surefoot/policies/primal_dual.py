@@ -83,24 +83,23 @@ def begin(state: State) -> None:
 class PrimalDual(Policy[State]):
     """EXP3-IX on losses plus priced costs, where prices rise with costs above their thresholds and fall below.
 
-    Losses may be adversarial. What is controlled is the *signed* cumulative violation, the sum over rounds of
-    ``g_i^T x_t - alpha_i``, at order sqrt(T): cheap rounds make up for dear ones. Nothing is promised of a single
-    round, nor of the sum of positive parts that `simulate` calls ``violation``.
+    Losses may be adversarial. The policy keeps the *signed* cumulative violation, the sum over rounds of
+    ``g_i^T x_t - alpha_i``, at order sqrt(T): cheap rounds make up for costly ones. There is no guarantee for a single
+    round, or for the sum of positive parts that `simulate` calls ``violation``.
 
     Parameters
     ----------
     problem
-        What is to be solved. The safe strategy's margin sets how high prices may rise; the strategy itself is not
-        played.
+        The problem. The safe strategy's margin sets how high prices may rise; the strategy itself is not played.
     seed
         Seed of the policy's random generator.
     learning_rate
-        Of EXP3-IX, by default ``sqrt(2 ln K / (T K))``; the implicit exploration is half of it.
+        Learning rate of EXP3-IX, by default ``sqrt(2 ln K / (T K))``; the implicit exploration is half of it.
     dual_rate
         Step of the prices; by default ``sqrt(2) / (margin sqrt(m T))``.
     margin
-        By how much some strategy is safe (rho), if the problem has no safe strategy or to overrule it; a smaller number
-        than the true one does as well, at a price in regret.
+        The margin of some safe strategy (rho), if the problem has no safe strategy or to override its margin. A number
+        below the true one also works, at a price in regret.
 
     Notes
     -----
@@ -112,7 +111,7 @@ class PrimalDual(Policy[State]):
     least for (the diameter of the domain is sqrt(2) / rho, a gradient at most sqrt(m)). The learning rate is that of
     EXP3-IX for losses in [0, 1]. The published algorithm takes any learner with regret bounds that hold with high
     probability; EXP3-IX is our choice. An unknown margin, for which it has phases of play and recovery, is not
-    implemented. Feedback that comes late is priced when it comes.
+    implemented. Late feedback is priced at the prices of the round in which it arrives.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""One projection, for callers from outside: input checked, errors raised."""
+"""A single projection for outside callers, with checked input and errors raised."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ DIMENSIONS = (1, 1, 1, 2, 1)
 
 
 def is_plain(value: Any, n_dimensions: int) -> bool:
-    """True if a value is as compiled code wants it: an array of doubles, contiguous and writable."""
+    """True if a value is an array as compiled code needs it: doubles, contiguous and writable."""
     return type(value) is np.ndarray and value.dtype.char == "d" and value.ndim == n_dimensions and value.flags.carray
 
 

@@ -68,7 +68,7 @@ def descend(state: State, arm: int, estimate: float) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     for a in range(state.strategy.size):
         state.strategy[a] = state.weights[a]
@@ -77,25 +77,25 @@ def restore(state: State) -> None:
 class QueuePrimalDual(Policy[State]):
     """Mirror descent on losses plus queued costs; a queue holds by how much a cost has been above its threshold so far.
 
-    Losses may be adversarial, costs are i.i.d., and no safe strategy is needed. What is controlled is the *signed*
-    cumulative violation, the sum over rounds of ``g_i^T x_t - alpha_i``, at order sqrt(T) up to logarithms: cheap
-    rounds make up for dear ones. Nothing is promised of a single round, nor of the sum of positive parts that
-    `simulate` calls ``violation``.
+    Losses may be adversarial, costs are i.i.d., and no safe strategy is needed. The policy keeps the
+    *signed* cumulative violation, the sum over rounds of ``g_i^T x_t - alpha_i``, at order sqrt(T) up to logarithms:
+    cheap rounds make up for costly ones. There is no guarantee for a single round, or for the sum of positive parts
+    that `simulate` calls ``violation``.
 
     Parameters
     ----------
     problem
-        What is to be solved; a safe strategy is not looked at.
+        The problem; its safe strategy, if any, is ignored.
     seed
         Seed of the policy's random generator.
     learning_rate
-        What a unit of loss moves (V / alpha); by default ``1 / sqrt(T)``. The implicit exploration is half of it.
+        Step per unit of loss (V / alpha); by default ``1 / sqrt(T)``. The implicit exploration is half of it.
 
     Notes
     -----
     As published: V = sqrt(T), alpha = T, and steps that start from a strategy mixed with 1 / T of the uniform one. The
-    published algorithm sees all losses and costs at the end of a round. Here it sees those of the played arm, and so,
-    our adaptation: losses are estimated with implicit exploration, by half the learning rate as in EXP3-IX; costs are
+    published algorithm sees all losses and costs at the end of a round. Here it sees only those of the played arm, so
+    we adapt it: losses are estimated with implicit exploration, by half the learning rate as in EXP3-IX; costs are
     replaced by lower confidence bounds, ``mean - sqrt(ln(2 T K m / delta) / (2 N))`` and never below 0, both in the
     step and in the queues. Another learning rate changes alpha and leaves V as it is.
 

@@ -16,7 +16,7 @@ FASTEST = 0.5
 
 
 class Sizes(Protocol):
-    """What a rate depends on; every `Problem` has it."""
+    """The numbers that a rate depends on; every `Problem` has them."""
 
     @property
     def n_arms(self) -> int:
@@ -106,7 +106,7 @@ def theory_rate(sizes: Sizes, benchmark_loss: float, margin: float = 1.0) -> flo
 def weighted_rate(sizes: Sizes, benchmark_loss: float) -> float:
     """The rate for weighted estimates: 1 / (40 iota' ln T), or sqrt(K ln T / ((6.25 + 45 iota' ln T) L*)) if less.
 
-    It knows no margin (docs/theory/weighted-estimator.md).
+    It does not depend on the margin (docs/theory/weighted-estimator.md).
 
     Examples
     --------
@@ -127,7 +127,7 @@ def practical_rate(sizes: Sizes, benchmark_loss: float) -> float:
 
 
 def doubling_allowance(learning_rate: float | str, problem: Problem) -> float:
-    """What base_rate^2 * spent may come to before a restart at half the rate: K ln T for "doubling", else infinity."""
+    """The largest base_rate^2 * spent before a restart at half the rate: K ln T for "doubling", else infinity."""
     return problem.n_arms * math.log(problem.rounds) if learning_rate == "doubling" else math.inf
 
 
@@ -138,7 +138,7 @@ def resolve_rate(
     margin: float = 1.0,
     weighted: bool = False,
 ) -> float:
-    """The number behind a `learning_rate` option, itself or what its name stands for; a warning if it moves nothing."""
+    """The rate given by the option `learning_rate`, a number or a name; warns if it is too small to move anything."""
     if benchmark_loss is not None and benchmark_loss > problem.rounds:
         raise RuleError("benchmark_loss", f"be at most horizon = {problem.rounds}", benchmark_loss)
 

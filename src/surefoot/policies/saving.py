@@ -1,7 +1,7 @@
 """How policies are saved and loaded.
 
 As JSON-able data for people, as bytes for machines. Both hold the problem, the options, the round, the generator and
-the saved leaves of the state; and a digest of all that, by which a change is noticed.
+the saved leaves of the state, and a digest of all these that detects changes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def from_bytes(cls: Any, data: Any) -> Any:
 
 
 def made(cls: Any, described: Mapping[str, Any]) -> Any:
-    """A new policy as a header describes it; its state is yet to be loaded."""
+    """A new policy as a header describes it, before its state is loaded."""
     choice("policy", described["policy"], (cls.__name__,))
     version = described["version"]
     if type(version) is not int or not 1 <= version <= VERSION:
@@ -159,7 +159,7 @@ def read_generator(data: Any) -> np.random.Generator:
 
 
 def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with the digest of all the rest, by which `from_dict` knows that nothing was changed.
+    """The data with a digest of everything in it, by which `from_dict` detects changes.
 
     Numbers count by their values, so that it makes no difference whether a JSON library writes 1 or 1.0.
     """

@@ -24,7 +24,7 @@ from surefoot.rules import SHARE, RuleError, choice
 
 
 class State(NamedTuple):
-    """What SOLB remembers, and the safe strategy it leans on."""
+    """The state of SOLB, including its safe strategy."""
 
     learner: Learner
     known: KnownCosts
@@ -60,7 +60,7 @@ def mix_in(state: State) -> None:
 
 @compiled
 def restore(state: State) -> None:
-    """Set what follows from the saved leaves."""
+    """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
     mix_in(state)
 
@@ -87,7 +87,7 @@ class HardMirror(MirrorDescent):
         return min(super().least_propensity() * self.problem.margin, least_safe_share(self.problem))
 
     def check(self, state: Any, rounds: int) -> None:
-        """Refuse a loaded state whose leaves do not fit each other, or whose mixture is not safe."""
+        """Reject a loaded state whose leaves are inconsistent, or whose mixture is not safe."""
         super().check(state, rounds)
         weight = float(state.safe_weight[0])
         least = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
@@ -98,22 +98,22 @@ class HardMirror(MirrorDescent):
 class SOLB(Guarded):
     """Safe OMD with Log-Barrier: losses may be adversarial, and every round is safe with probability 1 - delta.
 
-    The proposal is COLB's. What is played is a mixture of it with the safe strategy, with just the weight that keeps
-    every cost under its threshold at the upper confidence bounds; in the preset "practical" it is the mean of such a
-    mixture and of the solution of a linear program, which is as safe. Every preset is safe. The theorems about regret
-    are about the preset "paper": it is safety complexity (how much worse the safe strategy is) plus bandit complexity
-    (the loss of the best safe strategy).
+    The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
+    cost under its threshold at the upper confidence bounds. The preset "practical" plays the mean of such a mixture and
+    of the solution of a linear program, which is as safe. Every preset is safe. The regret theorems hold for the preset
+    "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity (the loss of the
+    best safe strategy).
 
     Parameters
     ----------
     problem
-        What is to be solved, with a safe strategy.
+        The problem, with a safe strategy.
     seed
         Seed of the policy's random generator.
     preset
         "practical": the same guarantee of safety as the paper's at a fraction of the regret
-        (`surefoot.policies.practical`); "guaranteed": the same without what has no proof; or "paper": the paper to the
-        letter.
+        (`surefoot.policies.practical`); "guaranteed": the same without the features that have no proof; or "paper": the
+        paper to the letter.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -128,16 +128,16 @@ class SOLB(Guarded):
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
         "practical"; else its worst case, the horizon.
     estimator
-        For preset "paper", what mirror descent is fed: "paper", its default, the loss estimate, or "weighted", the
+        For preset "paper", the input of mirror descent: "paper", its default, the loss estimate, or "weighted", the
         same times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second does not
         depend on the margin (docs/theory/weighted-estimator.md).
 
     Notes
     -----
-    Readings of the pseudo-code, beside those of `COLB`: mirror descent moves the proposal x~, not the mixture x that is
-    played; loss estimates are divided by the probability of the mixture. The weight is the largest over *violated*
-    constraints (over all of them it could exceed 1), with the clipped cost in the test as in the ratio. If the safe set
-    is empty the weight is 1: the safe strategy itself is played.
+    How we read the pseudo-code, beyond the notes of `COLB`: mirror descent moves the proposal x~, not the mixture x
+    that is played; loss estimates are divided by the probability of the mixture. The weight is the largest over
+    *violated* constraints (over all of them it could exceed 1), with the clipped cost in the test as in the ratio. If
+    the safe set is empty the weight is 1: the safe strategy itself is played.
 
     References
     ----------

@@ -16,7 +16,7 @@ from surefoot.rules import SUM_TOLERANCE, RuleError
 
 
 class State(NamedTuple):
-    """What was seen of each arm, and the one that the last sample has chosen."""
+    """The losses of each arm, and the arm that the last sample has chosen."""
 
     lost: Annotated[Floats, saved("K", rule=TOTAL)]  # sums of loss
     gained: Annotated[Floats, saved("K", rule=TOTAL)]  # sums of 1 - loss
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 @merged
 def update(state: State, generator: Any, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
-    """Take in a loss; with what probability it came to be seen does not matter."""
+    """Take in a loss; the probability of the draw does not matter."""
     state.lost[arm] += loss
     state.gained[arm] += 1.0 - loss
     sample(state, generator)
@@ -36,7 +36,7 @@ def update(state: State, generator: Any, arm: int, propensity: float, weight: fl
 
 @compiled
 def sample(state: State, generator: Any) -> None:
-    """Draw the mean loss of every arm from what is believed of it, and choose the arm of the least."""
+    """Draw the mean loss of every arm from its posterior, and choose the arm with the least."""
     lowest = np.inf
     for a in range(state.lost.size):
         mean = generator.beta(1.0 + state.lost[a], 1.0 + state.gained[a])
@@ -55,17 +55,17 @@ def put_all(state: State) -> None:
 class ThompsonSampling(Policy[State]):
     """Thompson sampling with Beta(1, 1) priors: regret of order ln(T) if losses are independent coin flips.
 
-    After every round it draws a mean loss for each arm from the posterior, and plays the arm of the least. A loss
-    between 0 and 1 counts in part on both sides, `loss` to the one and `1 - loss` to the other: for losses other than
-    0 and 1 the posterior is a heuristic, with the right mean but wider than need be.
+    After every round it draws a mean loss for each arm from the posterior, and plays the arm with the least. A loss
+    between 0 and 1 counts in part on both sides, `loss` to the one and `1 - loss` to the other: for losses other than 0
+    and 1 the posterior is a heuristic, with the right mean but wider than necessary.
 
-    The arm is drawn when feedback has come, not when it is asked for: until the next feedback, `ask` answers with the
-    same arm, at a propensity of 1.
+    The arm is drawn when feedback arrives, not in `ask`: until the next feedback, `ask` answers with the same arm, at a
+    propensity of 1.
 
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
 

@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 @merged
 def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
-    """Take in an estimate of all losses, whose mean over the draw of the arm is the truth."""
+    """Take in an unbiased estimate of all losses."""
     played = 0.0
     if state.baseline > 0.0:
         likely = state.scale * state.scale / (state.rounds[0] + 1.0)  # eta_t^2
@@ -93,7 +93,7 @@ def weigh(state: State) -> float:
 
 
 class TsallisINF(Policy[State]):
-    """Tsallis-INF: regret of order sqrt(K T) whatever the losses, and of order ln(T) if they are independent draws.
+    """Tsallis-INF: regret of order sqrt(K T) for any losses, and of order ln(T) if they are independent draws.
 
     It follows the regularised leader, with the Tsallis entropy of power 1/2 as the regulariser: the weight of an arm is
     ``4 / (eta_t (L - x))^2``, L its estimated total loss and x such that the weights sum to 1. It needs to know neither
@@ -102,7 +102,7 @@ class TsallisINF(Policy[State]):
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
     estimator

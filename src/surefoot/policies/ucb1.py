@@ -18,7 +18,7 @@ from surefoot.rules import SHARE
 
 
 class State(NamedTuple):
-    """What was seen of each arm, and the one to play."""
+    """The losses of each arm, and the arm to play."""
 
     counts: Annotated[Integers, saved("K", rule=COUNT)]  # N(a)
     means: Annotated[Floats, saved("K", rule=SHARE)]  # mean losses
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 @merged
 def update(state: State, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> int:
-    """Take in a loss; with what probability it came to be seen does not matter."""
+    """Take in a loss; the probability of the draw does not matter."""
     state.counts[arm] += 1
     state.means[arm] += (loss - state.means[arm]) / state.counts[arm]
     choose(state)
@@ -37,7 +37,7 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
 
 @compiled
 def choose(state: State) -> None:
-    """Put all on the arm that may be the best of all; the first of several."""
+    """Put all weight on the arm with the lowest bound; ties go to the first."""
     rounds = 0
     for a in range(state.counts.size):
         rounds += state.counts[a]
@@ -55,15 +55,15 @@ def choose(state: State) -> None:
 class UCB1(Policy[State]):
     """UCB1: the arm whose loss may be the lowest; regret of order ln(T) if losses are independent draws.
 
-    Only then: losses that change with time can deceive it for as long as it has seen them. It plays the arm with the
-    least ``mean - sqrt(2 ln(t) / N)``, where t is the number of rounds of feedback and N that of the arm; arms without
-    any come first, in order. Nothing is drawn at random, so `seed` has no effect on what it plays. It does not wait for
-    late feedback: until that comes, it asks for the same arm again.
+    This needs independent losses: if they change with time, they can mislead it for as long as it has seen them. It
+    plays the arm with the least ``mean - sqrt(2 ln(t) / N)``, where t is the number of rounds of feedback and N that of
+    the arm; arms without any come first, in order. Nothing is drawn at random, so `seed` has no effect on what it
+    plays. It does not wait for late feedback: until feedback arrives, `ask` returns the same arm.
 
     Parameters
     ----------
     problem
-        What is to be solved; its thresholds are not looked at.
+        The problem; its thresholds are ignored.
     seed
         Seed of the policy's random generator.
 

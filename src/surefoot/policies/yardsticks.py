@@ -1,4 +1,4 @@
-"""Two ends of a scale: playing the safe strategy for ever, and learning with the costs known."""
+"""Two reference points: always playing the safe strategy, and learning with known costs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from surefoot.rules import SHARE, RuleError, numbers
 
 
 class Still(NamedTuple):
-    """Nothing is remembered."""
+    """A state that stores nothing."""
 
     strategy: Annotated[Floats, derived("K")]  # x^diamond
     safe_weight: Annotated[Floats, derived(1)]  # 1
@@ -36,12 +36,12 @@ def stay(state: Still, arm: int, propensity: float, weight: float, loss: float, 
 
 
 class AlwaysSafe(Policy[Still]):
-    """Plays the safe strategy, round after round: what a user has who dares nothing.
+    """Plays the safe strategy in every round: the baseline of a user who takes no risk.
 
     Parameters
     ----------
     problem
-        With a safe strategy.
+        The problem, with a safe strategy.
     seed
         Seed of the policy's random generator.
 
@@ -98,14 +98,14 @@ class Knowing(SoftMirror):
             raise RuleError("problem", rule, self.problem, "one without")
 
     def recover(self, state: Any, rng: np.random.Generator) -> None:
-        """Should rounding ever call the safe set empty: a step into it from the uniform strategy, as at the start."""
+        """If rounding makes the safe set look empty, step into it from the uniform strategy, as at the start."""
         state.learner.proposal[:] = 1.0 / self.problem.n_arms
         descend(state.learner, state.known, 0, 0.0, 1.0)
         show_proposal(state)
         state.empty_rounds[0] += 1
 
     def check(self, state: Any, rounds: int) -> None:
-        """Refuse a loaded state whose leaves do not fit each other."""
+        """Reject a loaded state whose leaves are inconsistent."""
         truth = np.reshape(self.options["mean_costs"], state.known.means.shape)
         for leaf in ("means", "lower", "upper"):
             if (getattr(state.known, leaf) != truth).any():
@@ -119,11 +119,11 @@ class Oracle(Guarded):
     Parameters
     ----------
     problem
-        What is to be solved. A safe strategy is not needed.
+        The problem. It needs no safe strategy.
     seed
         Seed of the policy's random generator.
     mean_costs
-        The true costs, (m, K). In a study the scenario tells them.
+        The true costs, (m, K). In a study the scenario provides them.
     preset
         "paper": the increasing learning rates of the paper.
     learning_rate
