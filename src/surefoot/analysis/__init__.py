@@ -1,1 +1,1 @@
-"""Judging a run: the offline optimum it is measured against."""
+"""Evaluation of a run against the offline optimum."""

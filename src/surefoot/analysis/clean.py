@@ -1,4 +1,4 @@
-"""The clean event, seen from outside: whether a policy's confidence bounds hold, and the benchmark is within reach."""
+"""The clean event: whether a policy's confidence bounds hold, and whether the benchmark is in its safe sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surefoot.rules import Floats
 
 
 class CleanEvent:
-    """An eye on one policy, and what it has seen so far."""
+    """Watches the bounds of one policy, and records whether they have held so far."""
 
     def __init__(self, problem: Problem, hindsight: Hindsight) -> None:
         self._vertices = hindsight.vertices
@@ -25,7 +25,7 @@ class CleanEvent:
             return {"clean": None, "benchmark_kept": None}
         if self.eye.rounds_above[0] == 0:
             kept: bool | None = True
-        elif self._vertices is None:  # too many to be watched one by one
+        elif self._vertices is None:  # too many to check one by one
             kept = None
         else:
             which = (self._vertices == benchmark.strategy).all(axis=1)

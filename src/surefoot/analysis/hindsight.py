@@ -1,7 +1,7 @@
-"""The best strategy in hindsight, over and over for the same costs: all vertices of the safe set, found once.
+"""The best strategy in hindsight for many losses and the same costs: the vertices of the safe set are found once.
 
 The offline optimum is a linear program in which only the losses change from one checkpoint to the next. Where the safe
-set has few enough vertices they are listed, and the optimum is the best of the list; else HiGHS solves each program.
+set has few enough vertices they are listed, and the optimum is the best of the list; if not, HiGHS solves each program.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Hindsight:
         return listed if listed is not None and len(listed) else None
 
     def best(self, total_losses: Floats, squares: Floats) -> Benchmark:
-        """The best strategy for these losses; of equally good ones that with the least safety complexity.
+        """The best strategy for these losses; among equally good ones, the one with the least safety complexity.
 
         `squares` is as in `WorldSums`.
         """
@@ -83,7 +83,7 @@ def vertices(mean_costs: Floats, thresholds: Floats) -> Floats | None:
     found = np.zeros((inside.sum(), n_arms + n_constraints))
     np.put_along_axis(found, bases[inside], np.maximum(parts[inside], 0.0), axis=1)
     found = found[:, :n_arms] / found[:, :n_arms].sum(axis=1, keepdims=True)
-    # bases that are singular but for rounding give points that are no vertices; kept where safe, they do no harm
+    # nearly singular bases give points that are not vertices; those that are safe do no harm and are kept
     found = found[(found @ mean_costs.T <= thresholds + 1e-12).all(axis=1)]
     _, first = np.unique(found.round(12), axis=0, return_index=True)
     return np.asarray(found[first])

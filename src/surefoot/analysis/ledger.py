@@ -25,7 +25,7 @@ from surefoot.rules import Floats
 
 
 class Settled(NamedTuple):
-    """What the losses up to a checkpoint come to."""
+    """Totals of the losses up to a checkpoint."""
 
     losses: Floats  # (K,) of each arm
     benchmark: Benchmark
@@ -42,7 +42,7 @@ class WorldLedger:
         self._anchor = np.zeros(problem.n_arms) if self._safe is None else self._safe
 
     def add(self, losses: Floats) -> None:
-        """Take in the losses of a block of rounds."""
+        """Add the losses of a block of rounds."""
         add_world(self._sums, losses, self._anchor)
 
     def settle(self) -> Settled:
@@ -64,7 +64,7 @@ class PlayLedger:
         self._last = 0
 
     def add(self, losses: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        """Take in the strategies of a block of rounds, with the losses they met."""
+        """Add the strategies of a block of rounds, with their losses."""
         add_play(self._sums, losses, strategies, safe_weights, self._costs, self._thresholds, self._anchor)
 
     def entry(self, world: Settled) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The best strategy in hindsight, and the safest one: small linear programs, solved by HiGHS and then polished.
 
-HiGHS stops when constraints hold to its tolerance. A linear program's optimum lies at a vertex, and which one HiGHS has
-found is beyond doubt, so `vertex` solves the equations of that vertex again, to rounding.
+HiGHS stops when constraints hold to its tolerance. A linear program's optimum lies at a vertex, and the solution of
+HiGHS shows clearly which one, so `vertex` solves the equations of that vertex again, to rounding.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, numbers
 
 TOTAL_LOSS = Range(-1e15, 1e15)
 MET = 1e-9
-"""Thresholds that can be met to this are met."""
+"""Tolerance within which thresholds count as met."""
 NO_MARGIN = 1e-12
-"""A margin up to this is rounding."""
+"""A margin up to this size is rounding error."""
 TIGHTEST = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -98,7 +98,7 @@ def solve(losses: Floats, costs: Floats, limits: Floats) -> Floats | None:
     """The vertex of {simplex, costs @ x <= limits} that minimises the loss; None if there is none."""
     n_arms = losses.size
     answer = linprog(losses, costs, limits, np.ones((1, n_arms)), [1.0], method="highs-ds", options=TIGHTEST)
-    if answer.x is None:  # empty, or so thin that HiGHS finds nothing: let it be as wide as the tolerance
+    if answer.x is None:  # empty, or too thin for HiGHS: widen it by the tolerance
         if limits.size == 0 or widest_margin(costs, limits)[1] < -MET:
             return None
         answer = linprog(losses, costs, limits + MET / 2, np.ones((1, n_arms)), [1.0], method="highs-ds")
@@ -114,7 +114,7 @@ def vertex(rough: Floats, costs: Floats, limits: Floats) -> Floats:
     wanted = np.concatenate([[1.0], limits[tight]])
     exact = np.zeros_like(rough)
     exact[support] = rough[support]
-    for _ in range(2):  # the smallest correction that solves the equations, and once more for its rounding
+    for _ in range(2):  # the smallest correction that solves the equations; the second removes its rounding
         exact[support] += np.linalg.lstsq(equations, wanted - equations @ exact[support], rcond=1e-12)[0]
     fits = exact.min() >= 0.0 and (costs @ exact - limits).max(initial=0.0) <= 1e-12
     if not fits:
@@ -141,9 +141,9 @@ def widest_margin(costs: Floats, limits: Floats) -> tuple[Floats, float]:
 
 
 def conflict(costs: Floats, limits: Floats, margin: float) -> str:
-    """Which thresholds cannot be met together with more than this margin: a smallest such set.
+    """A smallest set of thresholds that cannot be met together with more than this margin.
 
-    It is found by leaving out one after the other.
+    It is found by leaving out thresholds one at a time.
     """
     left = list(range(limits.size))
     for i in range(limits.size):

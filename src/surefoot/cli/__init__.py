@@ -85,7 +85,7 @@ def league(
     horizon: Annotated[int, typer.Option(min=3, help="Rounds, in every scenario.")] = 20_000,
     workers: Workers = None,
 ) -> None:
-    """Let every policy meet every built-in scenario: a study like any other, with its report."""
+    """Run every policy in every built-in scenario, as a study with a report."""
     from surefoot.cli.studies import carry_out, league_study
 
     command = shlex.join(["surefoot", "league", "--out", str(out), "--seeds", str(seeds), "--horizon", str(horizon)])
@@ -122,7 +122,7 @@ def warm(
         list[str] | None, typer.Argument(help="Which policies; by default solb.", show_default=False)
     ] = None,
 ) -> None:
-    """Compile what policies need ahead of time, for instance while a container image is built."""
+    """Compile the code of policies ahead of time, for instance while building a container image."""
     from surefoot.cli.warm import carry_out
 
     carry_out(policies or ["solb"])
@@ -144,7 +144,7 @@ def bounds(
     ] = 0.2,
     threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
 ) -> None:
-    """Say what the theorems promise, constants included, and from which horizon on that is more than nothing."""
+    """Print the bounds of the theorems with their constants, and from which horizon on they say something."""
     from surefoot.cli.bounds import print_bounds
 
     total = omega * horizon if benchmark_loss is None else benchmark_loss
@@ -167,7 +167,7 @@ def plan(
     simulate: Annotated[bool, typer.Option("--simulate", help="Try it in a made-up world as well; seconds.")] = False,
     seeds: Annotated[int, typer.Option(min=2, max=100, help="Number of simulated runs.")] = 10,
 ) -> None:
-    """Say when SOLB's guardrails loosen, what they cost until then, and when it starts to pay."""
+    """Forecast when SOLB's guardrails loosen, what they cost until then, and when SOLB starts to pay."""
     from surefoot.cli.plan import print_plan
 
     print_plan(arms, constraints, margin, delta, traffic, deviation, gap, threshold, slack, seeds if simulate else 0)
@@ -182,7 +182,7 @@ def verify(
     workers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes; by default one per core.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
 ) -> None:
-    """Try every claim of the paper by simulation, and mutations that must fail."""
+    """Test every claim of the paper by simulation, and mutations that must fail."""
     from surefoot.cli.verify import carry_out
 
     carry_out(claims or [], full, workers, out)

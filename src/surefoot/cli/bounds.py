@@ -30,7 +30,7 @@ def print_bounds(
     gap: float,
     threshold: float,
 ) -> None:
-    """Every bound on one instance, and what it is the sum of."""
+    """Print every bound on one instance, and the terms of each."""
     try:
         instance = Instance(arms, constraints, horizon, delta, margin, benchmark_loss, gap, threshold)
     except ValueError as error:
@@ -76,7 +76,7 @@ def details(bounds: list[Bound], width: int) -> Table:
     left = width - max(len(bound.name) for bound in bounds) - 6
     for bound in bounds:
         terms = sorted(bound.terms.items(), key=lambda term: -term[1])
-        pieces = [f"{name} {brief(value)}".replace(" ", GLUE) for name, value in terms]  # not to be torn apart
+        pieces = [f"{name} {brief(value)}".replace(" ", GLUE) for name, value in terms]  # keep it on one line
         lines = [line.replace(GLUE, " ") for line in textwrap.wrap(f"{GLUE}+ ".join(pieces), max(left, 30))]
         lines += [f"[red]not met:[/] {words}" for words, holds in bound.conditions if not holds]
         table.add_row(bound.name, "\n".join(lines))
@@ -84,7 +84,7 @@ def details(bounds: list[Bound], width: int) -> Table:
 
 
 def brief(value: float) -> str:
-    """A number as a table says it: whole from a thousand on, in powers of ten from a million on."""
+    """A number as text in a table: whole from a thousand on, in powers of ten from a million on."""
     if not math.isfinite(value):
         return "infinite"
     if abs(value) >= 999_999.5:

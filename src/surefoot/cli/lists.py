@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""Lists of the built-in scenarios and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When guardrails loosen and it starts to pay, as a table."""
+"""A table of when guardrails loosen and when learning starts to pay."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> li
 
 
 def told(interval: Interval | None, unit: float, otherwise: str = "") -> str:
-    """A mean and its interval; what is told of cannot be negative, and a thousandth of the upper end is nothing."""
+    """A mean and its interval, for values of 0 or more; a low end below a thousandth of the high end becomes 0."""
     if interval is None:
         return otherwise
     low = interval.low if interval.low > 0.001 * interval.high else 0.0

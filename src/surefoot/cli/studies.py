@@ -1,4 +1,4 @@
-"""Running studies, and showing what has come of them."""
+"""Running studies and showing their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ learning_rate = 0.05
 
 
 PRESETS = ("solb", "colb")
-"""Policies that enter the league as they come, and with the preset "paper" as well."""
+"""Policies that enter the league twice: with default options, and with the preset "paper"."""
 
 
 def league_study(seeds: int, horizon: int) -> str:
@@ -47,7 +47,7 @@ def league_study(seeds: int, horizon: int) -> str:
     lines = ['title = "The league"', f"seeds = {seeds}", f"horizon = {horizon}", ""]
     lines += [f'[[scenarios]]\nid = "{id}"\n' for id in SCENARIOS]
     for policy in REGISTRY:
-        rate = '\nlearning_rate = "practical"' if policy == "log-barrier" else ""  # the theorems' moves nothing
+        rate = '\nlearning_rate = "practical"' if policy == "log-barrier" else ""  # the theorem's rate is too small
         lines.append(f'[[policies]]\npolicy = "{policy}"{rate}\n')
         if policy in PRESETS:
             lines.append(f'[[policies]]\npolicy = "{policy}"\nname = "{policy}, paper"\npreset = "paper"\n')
@@ -71,7 +71,7 @@ def read_text(path: Path) -> str:
 def carry_out(
     text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False
 ) -> None:
-    """Run a study, or what is missing of it, and report."""
+    """Run a study, or its missing part, and write the report."""
     console = Console()
     earlier = earlier_run(out, name, text, folder)
     try:
@@ -95,7 +95,7 @@ def carry_out(
 
 
 def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
-    """What is already in the folder, if it is of the same study."""
+    """The run that is already in the folder, if it belongs to the same study."""
     if not (out / TABLE).is_file():
         return None
     try:
@@ -142,7 +142,7 @@ def show_run(folder: Path) -> None:
 
 
 def write_example(path: Path) -> None:
-    """Write the example of a study file; never over another file."""
+    """Write the example of a study file; never overwrite a file."""
     if path.exists():
         raise refuse(RuleError("path", "not exist yet", path, str(path)))
     try:

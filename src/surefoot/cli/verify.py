@@ -1,4 +1,4 @@
-"""Trying the claims of the paper, and showing what has come of it."""
+"""Testing the claims of the paper and showing the results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
         claims = [claim(name) for name in names] or list(CLAIMS)
     except ValueError as error:
         raise refuse(error) from None
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):  # now, not when all is done
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):  # print each line now, not at the end
         raise refuse(RuleError("out", "be a file in a folder that exists", out, str(out)))
     console, results = Console(highlight=False), []
     width = max(len(tried.name) for tried in claims)
@@ -73,7 +73,7 @@ def line(result: Result, width: int) -> str:
 
 
 def page(results: list[Result], command: str) -> str:
-    """The evidence, as Markdown, and the command that makes it again."""
+    """The evidence as Markdown, with the command that reproduces it."""
     seconds = sum(result.seconds for result in results)
     made = f"Made by `{command}` with surefoot {surefoot.__version__}, Python {platform.python_version()}."
     lines = [

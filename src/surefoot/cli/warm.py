@@ -1,4 +1,4 @@
-"""Compiling ahead of time what policies need."""
+"""Compiling the code of policies ahead of time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROBLEM = Problem(2, [0.5], 100, safe=SafeStrategy([0.0, 1.0], costs=[0.1]))
 
 
 def carry_out(names: list[str]) -> None:
-    """Compile what policies need to be built, to decide, to learn and to live through blocks; say how long it took."""
+    """Compile the code with which policies start, decide, learn and play blocks; print how long it took."""
     for name in names:
         try:
             choice("policy", name, tuple(REGISTRY))
@@ -36,13 +36,13 @@ def carry_out(names: list[str]) -> None:
 
 
 def use(name: str) -> None:
-    """Go through the life of a policy, once for each preset that it has."""
+    """Build and use a policy, once for each of its presets."""
     cls = REGISTRY[name]
     options: dict[str, Any] = {TRUTH: [[0.4, 0.1]]} if TRUTH in inspect.signature(cls).parameters else {}
     presets = [{"preset": preset} for preset in cls.methods] if issubclass(cls, Guarded) else [{}]
     for preset in presets:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a rate that moves nothing is no concern here
+            warnings.simplefilter("ignore", UserWarning)  # a learning rate that is too small does not matter here
             policy = cls(PROBLEM, 1, **options, **preset)
         policy.tell(policy.ask(), 0.5, [0.5])
         shapes = (1, 2), (1, 1, 2), (1, 2), (1,)

@@ -1,7 +1,7 @@
 """Costs: stochastic, independent over time, with fixed means, one row of them per constraint.
 
-To write a model, inherit from `Costs`, set `means` and write `fill`. As with losses, whatever is random is drawn round
-by round from the generator that is passed in.
+To write a model, inherit from `Costs`, set `means` and write `fill`. As with losses, draw everything random round by
+round from the generator that is passed in.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Bernoulli", "Beta", "Costs", "Fixed", "FromTable"]
 
 CONCENTRATION = Range(0, 1e9)
 NEXT_TO_NOTHING = 1e-6
-"""A Beta distribution with a concentration below this is told from coin flips by nobody."""
+"""A Beta distribution with a concentration below this cannot be distinguished from coin flips."""
 
 
 class Costs(Model, ABC):
     """Costs of every arm under every constraint."""
 
     means: Floats
-    """The expected costs, (constraints, arms): what strategies are judged by."""
+    """The expected costs, (constraints, arms). Strategies are judged by these."""
 
     @abstractmethod
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
@@ -38,8 +38,8 @@ class Costs(Model, ABC):
 class Bernoulli(Costs):
     """Coin flips: cost 1 with probability `means`, else 0.
 
-    With ``correlation`` above 0 the costs of an arm go together across constraints: they tell whether normal variables
-    with that correlation are small (a Gaussian copula). Arms and rounds stay independent.
+    With ``correlation`` above 0 the costs of an arm are correlated across constraints: they show whether normal
+    variables with that correlation are small (a Gaussian copula). Arms and rounds stay independent.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Beta(Costs):
 
 
 class Fixed(Costs):
-    """Costs that are given.
+    """Given costs.
 
     The array is (constraints, arms) for all rounds, or (rounds, constraints, arms), or an ``.npy`` file of that. The
     means are the averages over all given rounds.
@@ -123,7 +123,7 @@ class Fixed(Costs):
 
 
 class FromTable(Bernoulli):
-    r"""Coin flips whose means stand in a CSV or Parquet file, one row an arm.
+    r"""Coin flips whose means are in a CSV or Parquet file, one row an arm.
 
     The file has a column ``success_rate``, and a failure costs 1; or columns whose names start with ``cost``, one per
     constraint in their order.

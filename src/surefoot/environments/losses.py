@@ -2,8 +2,8 @@
 
 An oblivious model fills a block of rounds at a time; an adversary answers round by round to what it has seen.
 
-To write one, inherit from `Losses` and write `fill`, or from `Adversary` and write `respond`. Whatever is random comes
-from the generator that is passed in, drawn round by round, so that it does not matter where blocks are cut.
+To write one, inherit from `Losses` and write `fill`, or from `Adversary` and write `respond`. Draw everything random
+round by round from the generator that is passed in, so that it does not matter where blocks are cut.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Losses(Model, ABC):
 
 
 class Seen(NamedTuple):
-    """What an adversary knows before a round: all that follows from the rounds before."""
+    """What an adversary knows before a round: the history of the earlier rounds."""
 
     round: int  # how many rounds there have been
     horizon: int
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
 
 
 class Adversary(Model, ABC):
-    """Losses that react to the rounds before."""
+    """Losses that react to earlier rounds."""
 
     @property
     @abstractmethod
@@ -94,7 +94,7 @@ class Bernoulli(Losses):
 
 
 class Switching(Losses):
-    """Coin flips whose means change at once.
+    """Coin flips whose means change abruptly.
 
     Row i of `means` holds until `at[i]` rounds have passed, the last row for good.
 
@@ -149,9 +149,9 @@ class Drifting(Losses):
 
 
 class Fixed(Losses):
-    """Losses that are given: one row a round, or one row for all rounds; or the name of a file that holds them.
+    """Given losses: one row a round, or one row for all rounds; or the name of a file that holds them.
 
-    A file is a NumPy array (``.npy``, read piece by piece, however large) or a table (``.csv``, ``.parquet``) with one
+    A file is a NumPy array (``.npy``, any size, read piece by piece) or a table (``.csv``, ``.parquet``) with one
     column an arm and one row a round.
 
     Examples

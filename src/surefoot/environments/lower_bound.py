@@ -17,7 +17,7 @@ from surefoot.rules import SHARE, Floats, Range, frozen, number
 
 THRESHOLD = 0.5
 MOST_ARMS = 10_000
-"""Of a built-in scenario."""
+"""Largest number of arms of a built-in scenario."""
 BELOW_HALF = Range(0, 0.5, open_low=True, open_high=True)
 
 
@@ -74,9 +74,9 @@ def lower_bound(
     omega
         Twice the mean loss of the best arm, in (0, 1/2).
     gap
-        Twice what the safe arm loses more than the best (Delta).
+        Twice the loss of the safe arm beyond that of the best arm (Delta).
     margin
-        Of the safe arm (rho), in (0, 1/2).
+        Margin of the safe arm (rho), in (0, 1/2).
     n_arms
         At least 3.
 

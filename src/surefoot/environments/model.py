@@ -1,4 +1,4 @@
-"""What models of losses and of costs have in common: parameters, and how they are told."""
+"""What models of losses and costs have in common: parameters, and how they are described."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from surefoot.rules import Floats
 
 LONGEST = 1000
-"""Arrays with more entries than this are told by shape and digest."""
+"""Arrays with more entries than this are described by shape and digest."""
 
 
 class Model:
     """A model of losses or costs. Its attributes are its parameters; it has no state, so many episodes may share it."""
 
     n_rounds: int | None = None
-    """How many rounds it can speak for; None: any number."""
+    """How many rounds the model covers; None: any number."""
 
     def to_dict(self) -> dict[str, Any]:
         """The model as JSON-able data: its class and its parameters."""
@@ -34,7 +34,7 @@ class Model:
 
 
 def identity(kind: type) -> dict[str, Any]:
-    """What tells a class from outside the package: its module, and the digest of its source."""
+    """What identifies a class from outside the package: its module, and the digest of its source."""
     if kind.__module__.startswith("surefoot."):
         return {}
     try:

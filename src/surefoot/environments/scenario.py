@@ -1,4 +1,4 @@
-"""A scenario: what is to be solved, and the world it is to be solved in."""
+"""A scenario: a problem and the world in which to solve it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Scenario:
     costs
         A model from `surefoot.costs`, or one of your own; None when there are no constraints.
     about
-        A sentence or two for those who read the report.
+        A sentence or two for readers of the report.
     arms
-        Names of the arms; numbers, if there are none.
+        Names of the arms; by default, numbers.
     guardrails
         Names of the constraints.
 
@@ -109,7 +109,7 @@ class Scenario:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the losses react to what is played."""
+        """True if the losses react to what is played."""
         return isinstance(self.losses, Adversary)
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,5 +127,5 @@ class Scenario:
 
 
 def is_name(value: object) -> bool:
-    """Tell a text that can stand in a line."""
+    """True if the value is a text that fits on one line."""
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()

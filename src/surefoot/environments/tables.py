@@ -1,4 +1,4 @@
-"""Reading what users bring: arrays and tables in files."""
+"""Reading users' files: arrays and tables."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def read_array(name: str, path: str | Path, dimensions: int) -> Floats:
     for start in range(0, len(array), 65_536):
         piece = array[start : start + 65_536]
         if not (float(piece.min()) in SHARE and float(piece.max()) in SHARE):
-            numbers(name, piece, SHARE, *piece.shape)  # finds the words
+            numbers(name, piece, SHARE, *piece.shape)  # raises with the right message
     return array
 
 
 def is_number(text: str) -> bool:
-    """Tell a text that reads as a number: no name of a column."""
+    """True if the text reads as a number, so that it is not a column name."""
     try:
         float(text)
     except ValueError:
@@ -88,7 +88,7 @@ def existing(path: str | Path, kinds: tuple[str, ...]) -> Path:
 
 
 def cost_means(columns: Mapping[str, NDArray[Any]]) -> Floats:
-    """Mean costs out of a table of arms: failures, where it tells success rates, else its columns named cost..."""
+    """Mean costs from a table of arms: failure rates if it has success rates, else its columns named cost..."""
     if "success_rate" in columns:
         return 1.0 - numbers("success_rate", columns["success_rate"], SHARE, None)[None, :]
     named = {name: values for name, values in columns.items() if name.startswith("cost")}

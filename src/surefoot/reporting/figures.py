@@ -17,9 +17,9 @@ from surefoot.reporting.style import FAINT, INK, Colour, Look, arm_colours, labe
 WIDE = ("allocation", "simplex-sequence")
 """Figures that take the whole width of the report."""
 FEW = 8
-"""Policies up to which a figure is of the usual size."""
+"""Largest number of policies for a figure of the usual size."""
 MOST_ARMS = 7
-"""Arms drawn one by one in an allocation; the others are put together."""
+"""Number of arms drawn separately in an allocation; the others are drawn together."""
 
 
 CAPTIONS = {
@@ -68,7 +68,7 @@ def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
 
 
 def canvas(lines: int) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes, larger where many lines are to be named."""
+    """A figure with one pair of axes, larger if there are many lines to label."""
     figure = Figure(figsize=(5.6, 3.4) if lines <= FEW else (9.6, 6.0), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -87,7 +87,7 @@ def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
 
 
 def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: str) -> None:
-    """A line and a band for each policy, and its name; those that stay at nothing are named together."""
+    """Draw a labelled line and band for each policy; policies without violation share one label."""
     ends, still = [], []
     for policy in policies:
         rounds, colour, values = policy.series("round"), look.colour[policy.name], policy.series(column)
@@ -189,7 +189,7 @@ def allocation(scenario: ScenarioResult) -> Figure:
 
 
 def most_played(policies: list[PolicyResult], n_arms: int) -> list[int]:
-    """The arms to be drawn one by one, in their order; -1 stands for the others."""
+    """The arms to draw separately, in their order; -1 stands for the others."""
     if n_arms <= MOST_ARMS + 1:
         return list(range(n_arms))
     weight = sum(policy.allocation.mean(axis=0) for policy in policies) + policies[0].benchmark
@@ -226,5 +226,5 @@ def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
 
 
 def mixes(policy: PolicyResult) -> bool:
-    """Whether a policy ever mixes in the safe strategy."""
+    """True if a policy ever mixes in the safe strategy."""
     return bool(policy.series("safe_weight_q90").max() > 0.0)

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, and the figures beside it."""
+"""The report: one self-contained HTML file, and the figures beside it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REPORT, FIGURES = "report.html", "figures"
 
 
 def write_report(run: Run, folder: str | Path, command: str = "see provenance.json") -> Path:
-    """Write report.html and the figures (SVG and PNG) into a folder; the path of the report.
+    """Write report.html and the figures (SVG and PNG) into a folder; return the path of the report.
 
-    `command` is what makes the run again.
+    `command` is the command that reproduces the run.
 
     Examples
     --------
@@ -107,11 +107,11 @@ def facts(scenario: ScenarioResult) -> str:
 
 
 def image(path: Path) -> str:
-    """A figure as the address of itself."""
+    """A figure as a data URL."""
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
 def slug(text: str) -> str:
-    """A name that can stand in a file name or an address, different for different texts."""
+    """A name that is valid in file names and URLs, and differs for different texts."""
     clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50]
     return clean if clean == text else f"{clean}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")

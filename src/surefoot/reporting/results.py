@@ -79,7 +79,7 @@ class ScenarioResult:
 
 
 def results(run: Run) -> list[ScenarioResult]:
-    """The scenarios of a run, each with the policies that have been played in it."""
+    """The scenarios of a run, each with the policies that played in it."""
     summary = run.summary(all_checkpoints=True).to_pylist()
     return [ScenarioResult(part, list(_policies(run, summary, part))) for part in run.provenance["simulations"]]
 

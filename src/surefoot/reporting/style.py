@@ -34,7 +34,7 @@ SETTINGS: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a name is a name, whatever signs are in it
+    "text.parse_math": False,  # print names literally: no character in them is markup
     "svg.hashsalt": "surefoot",
     "savefig.dpi": 130,
 }
@@ -42,7 +42,7 @@ SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw without a screen, in the style of the house."""
+    """Draw without a screen, in the style of this package."""
     with matplotlib.rc_context(SETTINGS):
         yield
 
@@ -58,7 +58,7 @@ class Look:
 
 
 def arm_colours(count: int) -> list[Colour]:
-    """Colours of the arms: another family than those of the policies."""
+    """Colours of the arms, from another family than those of the policies."""
     return [tuple(colour) for colour in matplotlib.colormaps["cividis"](np.linspace(0.05, 0.95, max(count, 2)))][:count]
 
 
@@ -69,12 +69,12 @@ def thousands(axes: Axes, x: bool = True, y: bool = False) -> None:
 
 
 def label(name: str) -> str:
-    """A name as figures can hold it."""
+    """A name in a form that figures can show."""
     return name if len(name) <= 26 else name[:25] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def short(value: float) -> str:
-    """A number as a tick says it."""
+    """A number as the label of a tick."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{letter}".replace("-", "\N{MINUS SIGN}")
@@ -82,7 +82,7 @@ def short(value: float) -> str:
 
 
 def write(figure: Figure, folder: Path, name: str) -> Path:
-    """Write a figure as SVG and PNG; the path of the first."""
+    """Write a figure as SVG and PNG; return the path of the SVG file."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png")
     path = folder / f"{name}.svg"

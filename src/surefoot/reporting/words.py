@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
-    """What became of the guardrails."""
+    """A sentence on whether the guardrails held."""
     final, guardrails = policy.final, scenario.guardrails
     if not guardrails:
         return "there are none"
@@ -29,7 +29,7 @@ def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
 
 
 def percent(share: float) -> str:
-    """A share that is not zero never reads as zero, nor one that is not all as all."""
+    """A share as text. Rounding never turns a share above 0 into 0 %, or one below 1 into 100 %."""
     if 0 < share < 0.01:
         return "less than 1 %"
     if 0.99 < share < 1:
@@ -44,7 +44,7 @@ def with_interval(policy: PolicyResult, column: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as one wants to read."""
+    """A number with a readable number of digits."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

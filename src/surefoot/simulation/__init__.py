@@ -1,1 +1,1 @@
-"""Policies meet environments: worlds, episodes, many seeds on many cores, and what comes of them."""
+"""Simulation of policies in environments: worlds, episodes, many seeds on many cores, and their results."""

@@ -1,4 +1,4 @@
-"""Episodes: policies live through a seed's world, and are accounted for at the checkpoints."""
+"""Episodes: policies play the world of a seed, and their accounts are written at the checkpoints."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ DRAWN = 3
 
 
 class Player(Protocol):
-    """What can be simulated. A `Policy` is one.
+    """The interface that a simulation needs. Every `Policy` has it.
 
-    `safe_weight`, `proposal`, `empty_rounds`, `lower_costs` and `upper_costs` are looked at if there.
+    `safe_weight`, `proposal`, `empty_rounds`, `lower_costs` and `upper_costs` are read if present.
     """
 
     @property
@@ -49,7 +49,7 @@ Factory = Callable[[Problem, int], Player]
 
 
 class Stopped(Exception):
-    """The episode was asked to stop before its end."""
+    """Raised when an episode is asked to stop before its end."""
 
 
 class Episode:
@@ -75,7 +75,7 @@ class Episode:
             player.watched(self._clean.eye)
 
     def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
-        """Live through some rounds."""
+        """Play some rounds."""
         if len(self._strategies) < len(losses):
             self._strategies, self._safe_weights = np.empty_like(losses), np.empty(len(losses))
         strategies, safe_weights = self._strategies[: len(losses)], self._safe_weights[: len(losses)]
@@ -102,7 +102,7 @@ class Episode:
             strategies[t] = strategy = self._valid(player.strategy)
             safe_weights[t] = self._weight()
             if adversary is not None and generator is not None:
-                losses[t] = np.nan  # what it does not write is refused
+                losses[t] = np.nan  # entries that the policy does not write are rejected
                 adversary.respond(losses[t], Seen(first + t, horizon, strategy, self._seen), generator)
                 if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
                     raise RuleError("losses", f"be {SHARE}", losses[t].copy())
@@ -114,7 +114,7 @@ class Episode:
                 self._look()
 
     def _check_block(self, strategies: Floats, safe_weights: Floats) -> None:
-        """Refuse strategies that are none, and safe weights that cannot be."""
+        """Reject strategies that are not distributions, and safe weights out of range."""
         sums = strategies.sum(axis=1)
         if not (strategies.min() >= 0.0 and np.abs(sums - 1.0).max() <= SUM_TOLERANCE):
             wrong = int(np.argmax(~((strategies.min(axis=1) >= 0.0) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))))
@@ -126,7 +126,7 @@ class Episode:
             raise RuleError(f"safe_weight of {self.name}", rule, wrong_weight)
 
     def _look(self) -> None:
-        """Watch all bounds of a policy from outside, which may change any of them."""
+        """Check all bounds of a policy from outside the package: it may change any of them in a round."""
         lower, upper = self._bounds("lower_costs"), self._bounds("upper_costs")
         for arm in range(self.counts.size if lower.size and upper.size else 0):
             look(self._clean.eye, lower, upper, arm)
@@ -188,7 +188,7 @@ def live_through(
     scenario: Scenario, hindsight: Hindsight, factories: Mapping[str, Factory], seed: int, checkpoints: Sequence[int],
     advance: Callable[[int], None], stop: Event,
 ) -> list[Episode]:  # fmt: skip
-    """All policies of a seed, side by side in the same world; in an adaptive one, each in its own."""
+    """Play all policies of a seed side by side in the same world; in an adaptive scenario, each in its own."""
     if scenario.adaptive and len(factories) > 1:
         alone = [{name: factory} for name, factory in factories.items()]
         return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]

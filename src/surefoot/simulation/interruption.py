@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish to stop soon, not an exception in the middle of something."""
+"""Ctrl-C as a request to stop soon, instead of an exception in the middle of the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for those who watch."""
+"""A progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from surefoot.extras import needed_by
 
 
 class Bar:
-    """Shows how much is done, how fast, and how long it will take; or nothing, when nobody looks."""
+    """Shows the work done, the speed and the time left; by default, only if stderr is a terminal."""
 
     def __init__(self, what: str, total: int, shown: bool | None = None, unit: str = "rounds") -> None:
         self._what, self._total, self._unit = what, total, unit
@@ -35,12 +35,12 @@ class Bar:
         return self
 
     def describe(self, what: str) -> None:
-        """Say what is going on."""
+        """Show what is being done."""
         if self._progress is not None:
             self._progress.update(self._task, description=what)
 
     def advance(self, more: int) -> None:
-        """Note that more is done."""
+        """Add to the work done."""
         if self._progress is not None:
             task = self._progress.tasks[0]
             if self._unit == "rounds":

@@ -1,4 +1,4 @@
-"""What the bits of a result depend on beside its configuration: source code, libraries and machine."""
+"""What the bits of a result depend on besides its configuration: source code, libraries and machine."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def _source() -> str:
     return digest.hexdigest()
 
 
-_SOURCE = _source()  # when this is imported, since files may be edited while a process runs what they were before
+_SOURCE = _source()  # computed at import: files may be edited later, while the process still runs the old code
 
 
 def made_by() -> dict[str, Any]:
-    """What runs simulations in this process.
+    """The source code, libraries and machine that run simulations in this process.
 
     ``source`` is the SHA-256 of the package's source code, ``versions`` those of the libraries, and ``machine`` the
     processor that kernels are compiled for, with its features (the width of its vectors sets the order of sums), and
-    the C library, which has the logarithms.
+    the C library, which computes the logarithms.
     """
     named = {module.__name__: module.__version__ for module in (surefoot, numba, np, scipy)}
     _, cpu, features = cpu_target.target_context.codegen().magic_tuple()
@@ -55,7 +55,7 @@ def made_by() -> dict[str, Any]:
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Why the results of `before` may have other bits than those of `now`, or None if they have the same.
 
-    The version of surefoot does not count: the source code does.
+    The version of surefoot makes no difference: the source code does.
     """
     if before.get("source") != now["source"]:
         return "the source code of surefoot has changed"

@@ -1,4 +1,4 @@
-"""A run: the table of what happened, and how to make it again."""
+"""A run: the table of results, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether every episode that was asked for is in the table."""
+        """True if every requested episode is in the table."""
         return not any(part["missing_episodes"] for part in self.provenance["simulations"])
 
     @classmethod
     def joined(cls, runs: Sequence[Run], **provenance: Any) -> Run:
-        """Runs of different scenarios as one."""
+        """Join runs of different scenarios into one."""
         parts = [part for run in runs for part in run.provenance["simulations"]]
         table = pa.concat_tables([run.table for run in runs]).combine_chunks()
         return cls(table, {**provenance, "simulations": parts})
@@ -112,7 +112,7 @@ class Run:
         return {key: table.take(rows) for key, rows in by_key(keys).items()}
 
     def groups(self, table: pa.Table | None = None) -> Iterator[Group]:
-        """The rows by scenario, policy and checkpoint, in the order in which they stand."""
+        """The rows by scenario, policy and checkpoint, in the order of the table."""
         table = self.table if table is None else table
         keys = zip(*(table.column(name).to_pylist() for name in ("scenario", "policy", "round")), strict=True)
         for (scenario, policy, round_), rows in by_key(keys).items():
@@ -149,7 +149,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """The run that `save` wrote."""
+        """Load a run that `save` wrote."""
         path = Path(folder) / TABLE
         if not path.is_file():
             raise RuleError("folder", f"hold a {TABLE}", folder, str(folder))
@@ -164,7 +164,7 @@ class Run:
 
 
 def by_key(keys: Iterable[Any]) -> dict[Any, list[int]]:
-    """The places at which each key stands."""
+    """The positions of each key."""
     places: dict[Any, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)

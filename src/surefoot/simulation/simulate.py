@@ -1,4 +1,4 @@
-"""Policies times seeds in one scenario, on all cores, with the same result however many there are."""
+"""Simulate policies and seeds in one scenario on all cores. The number of cores does not change the result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CHECKPOINTS = Range(1, 1e4, whole=True)
 CHECKPOINT = Range(1, 1e15, whole=True)
 WORKERS = Range(1, 4096, whole=True)
 LOG_SPACED, EVEN = 15, 20
-"""How many checkpoints there are if none are chosen, on a logarithmic scale and evenly spaced."""
+"""Default numbers of checkpoints: on a logarithmic scale, and evenly spaced."""
 KEPT_EVERY = 10.0
-"""Seconds after which what is finished is kept."""
+"""Seconds between two saves of the finished episodes."""
 Key = tuple[str, int]  # policy and seed
 
 
 class Plan(NamedTuple):
-    """What is to be simulated, checked."""
+    """A checked plan of what to simulate."""
 
     scenario: Scenario
     policies: dict[str, Factory]
@@ -65,7 +65,7 @@ def simulate(
     progress: bool | None = None,
     resume: Run | None = None,
 ) -> Run:
-    """Let policies live through a scenario, once per seed, and account for them exactly.
+    """Play policies in a scenario, once per seed, and compute their regret and violations exactly.
 
     In the world of a seed every policy meets the same losses and costs (of an adaptive adversary: the same coin flips).
     The result does not depend on the number of workers, on interruptions or on which other policies take part.
@@ -75,17 +75,17 @@ def simulate(
     scenario
         The world.
     policies
-        By name, anything that makes a policy out of a problem and a seed: a policy's class, or a function that passes
-        options.
+        A factory for each name: it takes a problem and a seed and returns a policy. This may be a policy's class, or a
+        function that passes options.
     seeds
         How many (0, 1, ...), or the seeds themselves.
     checkpoints
         The rounds at which accounts are made, or how many of them, evenly spaced on a logarithmic scale up to the
-        horizon. If not said, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
+        horizon. By default, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
     workers
-        Number of threads; as many as there are cores, if not said.
+        Number of threads; by default, one per core.
     progress
-        Whether to show a progress bar on stderr; if not said, when that is a terminal.
+        Whether to show a progress bar on stderr; by default, only if stderr is a terminal.
     resume
         An earlier run. Its episodes are reused where scenario, policy and checkpoints are the same, and the source
         code of surefoot, the libraries and the processor too; a warning says which are not, and why.
@@ -122,7 +122,7 @@ def prepared(
     seeds: int | Iterable[int],
     checkpoints: int | Sequence[int] | None,
 ) -> Plan:
-    """Check everything there is to check before the first round."""
+    """Check all arguments before the first round."""
     if not isinstance(scenario, Scenario):
         raise RuleError("scenario", "be a Scenario", scenario)
     if not is_mapping(policies):
@@ -151,7 +151,7 @@ def describe(name: str, player: Any) -> dict[str, Any]:
 
 
 def warm_up(player: Any, adaptive: bool) -> None:
-    """Have the kernels of a policy compiled in the main thread, before anything is timed."""
+    """Compile the kernels of a policy in the main thread, before anything is timed."""
     if isinstance(player, Policy):
         shape = player.problem.n_constraints, player.problem.n_arms
         if adaptive:
@@ -196,7 +196,7 @@ def log_spaced(count: int, horizon: int) -> list[int]:
 
 
 class Simulation:
-    """The episodes of a plan: those that are finished, and those to come."""
+    """The episodes of a plan, finished and unfinished."""
 
     def __init__(self, plan: Plan, resume: Run | None = None) -> None:
         self.plan = plan
@@ -236,14 +236,14 @@ class Simulation:
             self._seconds = {name: before["policy_seconds"].get(name, 0.0) * kept[name] / had[name] for name in kept}
 
     def carry_out(self, workers: int, bar: Bar, stop: Event, keep: Callable[[], None] = lambda: None) -> None:
-        """Run what is missing, or some of it when `stop` is set. `keep` is called every ten seconds and at the end."""
+        """Run the missing episodes until `stop` is set. Call `keep` every ten seconds and at the end."""
         missing = [key for key in self._order() if key not in self._done]
         by_seed = {seed: {n: self.plan.policies[n] for n, s in missing if s == seed} for _, seed in missing}
         bar.advance(len(self._done) * self.plan.checkpoints[-1])
         before, started, kept = self._elapsed, time.perf_counter(), time.monotonic()
         scenario, hindsight, checkpoints = self.plan.scenario, self._hindsight, self.plan.checkpoints
         with ExitStack() as at_the_end, ThreadPoolExecutor(workers) as pool:
-            at_the_end.callback(keep)  # whatever happens
+            at_the_end.callback(keep)  # also after an error
             waiting = {
                 pool.submit(live_through, scenario, hindsight, policies, seed, checkpoints, bar.advance, stop)
                 for seed, policies in by_seed.items()
@@ -264,7 +264,7 @@ class Simulation:
                     future.cancel()
                 if waiting:
                     stop.set()
-            for future in waiting:  # what comes to its end all the same
+            for future in waiting:  # episodes that finished although the run was stopped
                 if not future.cancelled() and future.exception() is None:
                     self._take(future.result())
 
@@ -286,7 +286,7 @@ class Simulation:
         }
 
     def run(self) -> Run:
-        """What is finished, in the order of the plan, and how it was made."""
+        """The run of all finished episodes, in the order of the plan, with its provenance."""
         order = self._order()
         provenance = {
             **self._configuration(),
@@ -308,5 +308,5 @@ def _say(sentence: str) -> None:
 
 
 def is_mapping(value: object) -> bool:
-    """Tell a mapping with something in it."""
+    """True if the value is a non-empty mapping."""
     return isinstance(value, Mapping) and bool(value)

@@ -91,7 +91,7 @@ class StudyError(ValueError):
 
 
 class Named(BaseModel):
-    """An entry with options of its own."""
+    """An entry that may have further options."""
 
     model_config = ConfigDict(extra="allow")
     name: Annotated[StrictStr | None, Field(pattern=r"\S", max_length=60, description="a text of at most 60 signs")] = (
@@ -100,7 +100,7 @@ class Named(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was said beside the keys that all entries have."""
+        """The keys of this entry beyond those that all entries have."""
         return dict(self.model_extra or {})
 
 
@@ -118,7 +118,7 @@ class PolicyEntry(Named):
 
 
 class StudyFile(BaseModel):
-    """What stands in a study file."""
+    """The contents of a study file."""
 
     model_config = ConfigDict(extra="forbid")
     title: Annotated[StrictStr, Field(description="a text")] = ""
@@ -155,7 +155,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path, resume: Run | None = None) -> Study:
-        """Read and check a study file; what `resume` holds of it will not be run again."""
+        """Read and check a study file; episodes that `resume` holds will not be run again."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8-sig")
@@ -199,7 +199,7 @@ class Study:
         return sum(simulation.plan.rounds for simulation in self.simulations)
 
     def run(self, folder: Path | None = None, workers: int | None = None, progress: bool | None = None) -> Run:
-        """Run what is missing, and keep what is finished in `folder`; after Ctrl-C the run is not `complete`."""
+        """Run the missing episodes and save finished ones in `folder`; after Ctrl-C the run is not `complete`."""
 
         def so_far() -> Run:
             runs = [simulation.run() for simulation in self.simulations]
@@ -228,7 +228,7 @@ def first_of_each(error: ValidationError) -> list[Any]:
 
 
 def rule_error(error: Mapping[str, Any], data: Any) -> RuleError:
-    """Return a Pydantic error as ours: the key, the rule, the value received."""
+    """Convert a Pydantic error to ours: the key, the rule, the value received."""
     place = error["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     model: Any = {"scenarios": ScenarioEntry, "policies": PolicyEntry}.get(place[0]) if len(place) == 3 else StudyFile
@@ -266,7 +266,7 @@ def hint(word: str, known: Any) -> str:
 
 
 def built(entries: list[Any], where: str, build: Any, wrong: list[ValueError]) -> dict[str, Any]:
-    """What the entries describe, by name; what is wrong with them goes to `wrong`."""
+    """Return what the entries describe, by name; append their errors to `wrong`."""
     made: dict[str, Any] = {}
     for i, entry in enumerate(entries):
         try:
@@ -312,14 +312,14 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
 
 
 def policy_options(cls: type[Policy[Any]]) -> dict[str, Any]:
-    """The options of a policy with their defaults; the true costs, which a scenario tells, are no option."""
+    """The options of a policy with their defaults, without the true costs: those come from the scenario."""
     named = inspect.signature(cls).parameters.values()
     keywords = [one for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
     return {one.name: one.default for one in keywords if one.name != TRUTH}
 
 
 def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]]:
-    """What makes, in a scenario, the policy of an entry, under its name. A policy that knows the costs is told them."""
+    """The name of an entry's policy, and a function that makes its factory in a scenario, with true costs if needed."""
     if entry.policy not in REGISTRY:
         raise not_among("policy", entry.policy, REGISTRY)
     cls, options, known_options = REGISTRY[entry.policy], entry.options, policy_options(REGISTRY[entry.policy])
@@ -349,7 +349,7 @@ def refusals(makers: Mapping[str, Callable[[Scenario], Factory]], scenario: Scen
 
 
 def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> None:
-    """Refuse what is not an option."""
+    """Reject keys that are not options."""
     for name in options:
         if name not in known:
             allowed = ", ".join(known) or "it has none"

@@ -1,4 +1,4 @@
-"""One seed's world: its losses and costs, block by block, the same for every policy."""
+"""The world of a seed: losses and costs, block by block, the same for every policy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from surefoot.environments.scenario import Scenario
 from surefoot.rules import SHARE, Floats, numbers
 
 BLOCK_NUMBERS = 163_840
-"""Losses and costs in a block: few enough for the caches, enough rounds to be worth a call."""
+"""Number of losses and costs in a block: small enough for the caches, large enough to be worth a call."""
 
 
 class Streams(NamedTuple):
-    """Where the randomness of a seed comes from: three independent streams."""
+    """The random numbers of a seed: three independent streams."""
 
     losses: np.random.SeedSequence
     costs: np.random.SeedSequence
@@ -40,9 +40,9 @@ def policy_seed(seed: int) -> int:
 
 
 class World:
-    """Losses and costs of one seed. Blocks are cut by the size of the problem alone.
+    """Losses and costs of one seed. The length of a block depends only on the size of the problem.
 
-    The arrays of a block are used again for the next. The losses of an adaptive scenario are not filled in: they depend
+    The arrays of a block are reused for the next one. The losses of an adaptive scenario are not filled in: they depend
     on the policy, and its adversary writes them round by round with `loss_generator`.
     """
 
@@ -60,7 +60,7 @@ class World:
         costs = np.empty((length, problem.n_constraints, problem.n_arms))
         for first in range(0, last, length):
             n = min(length, problem.rounds - first)
-            costs.fill(np.nan)  # what a model does not write is refused
+            costs.fill(np.nan)  # entries that the model does not write are rejected
             losses.fill(np.nan)
             scenario.costs.fill(costs[:n], first, self._cost_generator)
             checked("costs", costs[:n])
@@ -72,6 +72,6 @@ class World:
 
 
 def checked(name: str, block: Floats) -> None:
-    """Refuse what a model of losses or costs may not say."""
+    """Reject values that a model of losses or costs must not produce."""
     if block.size and not (block.min() >= 0.0 and block.max() <= 1.0):
-        numbers(name, block, SHARE, *block.shape)  # finds the words
+        numbers(name, block, SHARE, *block.shape)  # raises with the right message

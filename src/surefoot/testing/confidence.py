@@ -1,4 +1,4 @@
-"""What every confidence bound must keep, as a test class to inherit from."""
+"""The contract of every confidence bound, as a test class to inherit from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNS = 12
 class ConfidenceContract:
     """The contract of `surefoot.confidence.Confidence`, one test a clause. Inherit from it and define `make`.
 
-    Bounds are looked at as a policy shows them, in `lower_costs` and `upper_costs`. A policy finds a bound by its name
+    The tests read the bounds that a policy shows in `lower_costs` and `upper_costs`. A policy finds a bound by its name
     in `surefoot.confidence.FAMILY`, so enter yours there first.
 
     Examples
@@ -64,7 +64,7 @@ class ConfidenceContract:
         assert (policy.upper_costs >= 1).all()
 
     def test_an_observation_moves_the_bounds_of_its_arm_alone(self) -> None:
-        """Bounds of arms that were not played stay what they were."""
+        """Bounds of arms that were not played do not change."""
         policy = self.policy()
         for t in range(200):
             lower, upper = policy.lower_costs, policy.upper_costs
@@ -74,7 +74,7 @@ class ConfidenceContract:
             assert (policy.upper_costs[:, others] == upper[:, others]).all()
 
     def test_bounds_narrow_around_a_constant_cost(self) -> None:
-        """After many equal costs the bounds are close on both sides of it."""
+        """After many equal costs the bounds are close to that cost on both sides."""
         policy = self.policy()
         for _ in range(600):
             policy.tell((0, 0.5), 0.5, [0.4])
@@ -100,7 +100,7 @@ class ConfidenceContract:
         assert failed <= 7, f"a mean was outside its bounds in {failed} of {RUNS} runs"
 
     def run_is_clean(self, seed: int) -> bool:
-        """Whether all bounds hold throughout a run; each arm's costs are Bernoulli."""
+        """True if all bounds hold throughout a run; each arm's costs are Bernoulli."""
         policy, rng = self.policy(seed), np.random.default_rng(seed)
         costs = (rng.random((1_000, 4)) < MEANS).astype(float)
         with warnings.catch_warnings():
@@ -125,5 +125,5 @@ class ConfidenceContract:
 
 
 def inside(policy: sf.COLB, means: Floats) -> bool:
-    """Whether means are within the bounds of the only constraint."""
+    """True if the means are within the bounds of the only constraint."""
     return bool((policy.lower_costs[0] <= means).all() and (means <= policy.upper_costs[0]).all())

@@ -1,4 +1,4 @@
-"""What every policy must keep, as a test class to inherit from."""
+"""The contract of every policy, as a test class to inherit from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
     "bytes": lambda policy: type(policy).from_bytes(policy.to_bytes()),
 }
-"""Ways to get a second policy with the same future, beside `to_dict`."""
+"""Ways to get a second policy with the same future, besides `to_dict`."""
 
 
 @pytest.mark.filterwarnings("ignore:the margin")
@@ -143,7 +143,7 @@ class PolicyContract:
             strategy, weight, upper = policy.strategy, policy.safe_weight, policy.upper_costs
             assert 0.0 <= weight <= 1.0
             assert (strategy >= weight * safe.strategy - 1e-12).all(), "safe_weight is more than what is played"
-            share = (strategy[part] / safe.strategy[part]).min()  # whatever is mixed in, so much is the safe strategy
+            share = (strategy[part] / safe.strategy[part]).min()  # the share of the safe strategy in what is played
             rest = np.maximum(0.0, strategy - share * safe.strategy)
             costs = share * safe.costs + np.minimum(1 - share, upper @ rest)
             assert (costs <= binding.thresholds + 1e-12).all(), f"unsafe in round {policy.round}"
@@ -171,7 +171,7 @@ class PolicyContract:
         assert failed <= 6, f"a true cost was outside its bounds in {failed} of 12 runs"
 
     def test_learns_which_arm_is_best(self) -> None:
-        """Of arms that lose 1 and one, well within the limits, that loses nothing, a policy comes to play that one."""
+        """If one arm, well within the limits, loses nothing and all others lose 1, a policy learns to play that arm."""
         if self.learnt_share is None:
             pytest.skip("need not learn within 1,000 rounds")
         problem = sf.Problem(4, [0.6, 0.95], 1_000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.3, 0.9]))
@@ -203,7 +203,7 @@ class PolicyContract:
         one, two, other = self.make(problem, 3), self.make(problem, 3), self.make(problem, 4)
         first = self.play(one, 60)
         assert first == self.play(two, 60)
-        if any(decision.propensity < 1 for decision in first):  # else nothing was left to chance
+        if any(decision.propensity < 1 for decision in first):  # otherwise the policy did not use chance
             assert first != self.play(other, 60)
         assert (one.strategy == two.strategy).all()
 
@@ -235,7 +235,7 @@ class PolicyContract:
         assert abs(np.corrcoef(arms, chances)[0, 1]) < 0.25
 
     def test_reseeding_changes_the_draws_alone(self, plain: sf.Problem) -> None:
-        """`reseed` gives other draws and keeps the rest. So it shows that asking, too, changes the generator alone."""
+        """`reseed` changes the draws and nothing else. This also shows that asking changes only the generator."""
         policy = self.make(plain, 3)
         self.play(policy, 20)
         other, asked = restored(policy), restored(policy)
@@ -280,7 +280,7 @@ class PolicyContract:
         assert by_block.to_dict() == by_round.to_dict()
 
     def test_replay_equals_live_however_late(self, plain: sf.Problem) -> None:
-        """What was told to one policy teaches another the same, whatever the delays and whatever the other's seed."""
+        """Feedback from one policy teaches another the same, for any delays and any seed of the other."""
         if self.draws_when_told:
             pytest.skip("tell draws from the generator")
 
@@ -299,7 +299,7 @@ class PolicyContract:
         replay()
 
     def test_late_feedback_uses_the_propensity_of_its_own_decision(self, problem: sf.Problem) -> None:
-        """A decision told late counts by the propensity it carries, or propensities make no difference at all."""
+        """Late feedback counts by the propensity in its decision, or propensities make no difference at all."""
         policy, twin = self.make(problem, 3), self.make(problem, 3)
         kept, costs = policy.ask(), [0.0] * problem.n_constraints
         assert twin.ask() == kept
@@ -484,7 +484,7 @@ class PolicyContract:
     # What a policy shows, and its copies
 
     def test_shown_arrays_are_read_only_copies(self, plain: sf.Problem) -> None:
-        """An array that a policy has shown cannot be written to, and stays what it was."""
+        """An array that a policy has shown is read-only and never changes."""
         policy = self.make(plain, 3)
         before = policy.strategy
         with pytest.raises(ValueError, match="read-only"):
@@ -530,7 +530,7 @@ class PolicyContract:
                 type(policy).from_bytes(wrong)
 
     def test_json_holds_no_integer_beyond_64_bits(self, plain: sf.Problem) -> None:
-        """Whoever reads the JSON, in any language, reads the same numbers."""
+        """JSON readers in any language read the same numbers."""
         policy = self.make(plain, 3)
         self.play(policy, 10)
         assert all(-(2**63) <= number < 2**64 for number in whole_numbers(policy.to_dict()))
@@ -570,7 +570,7 @@ def assert_strategies(strategies: Floats, n_arms: int, floor: float) -> None:
 
 
 def has_bounds(policy: Any) -> bool:
-    """Whether a policy bounds the costs; one that ignores constraints may show arrays without rows."""
+    """True if a policy bounds the costs; one that ignores constraints may show arrays without rows."""
     return hasattr(policy, "upper_costs") and policy.upper_costs.size > 0
 
 

@@ -1,1 +1,1 @@
-"""The paper made executable: bounds with their constants, and claims that simulations hold or refute."""
+"""The paper as code: bounds with their constants, and claims that simulations test."""

@@ -1,4 +1,4 @@
-"""The bounds of the paper and our own, with their constants: what they say about an instance, and since when.
+"""The bounds of the paper and our own, with their constants: what they say about an instance, and from which horizon.
 
 Each takes an `Instance` and returns a `Bound`. Where a bound depends on what happens in a run, its worst case is
 taken unless a measured value is passed in.
@@ -35,14 +35,14 @@ BOUNDS: tuple[Callable[[Instance], Bound], ...] = (
 """All of them, in the order of the paper."""
 
 LONGEST = 1e30
-"""No horizon beyond this is looked at."""
+"""The longest horizon that is tried."""
 
 EXACT = 2.0**53
 """Up to here every whole number is a float."""
 
 
 def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -> float:
-    """The horizon from which on a bound says something, losses and gap per round being the same.
+    """The horizon from which on a bound says something, if losses and gap per round stay the same.
 
     Found by doubling up to `LONGEST` and bisection above the last silent horizon: the bound says something there and at
     every later one tried, and not a round earlier (from 2^53 on: a float earlier). Infinite if the last one is silent.
@@ -79,6 +79,6 @@ def nontrivial_horizon(bound: Callable[[Instance], Bound], instance: Instance) -
 
 
 def halfway(low: float, high: float) -> float:
-    """The middle, as a whole number where floats can tell these apart."""
+    """The midpoint, as a whole number where floats can represent all of them."""
     middle = low + (high - low) / 2.0
     return float(math.floor(middle)) if middle < EXACT else middle

@@ -1,4 +1,4 @@
-"""The claims of the paper, and ours beyond it, in order; each with its trial and what must fail it."""
+"""The claims of the paper, and our own, in order; each with its trial and the mutations that must fail it."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ CLAIMS: tuple[Claim, ...] = (
         trials.try_lower_bound, (60, 500), {"safe weight 0": mutations.Unmixed},
     ),
 )  # fmt: skip
-"""Every lemma, theorem and corollary, and ours."""
+"""Every lemma, theorem and corollary, and our own."""
 
 
 def claim(name: str) -> Claim:

@@ -1,7 +1,7 @@
-"""Claims: sentences of the paper, and how a simulation holds, refutes or leaves them open.
+"""Claims: sentences of the paper, and how a simulation confirms them, refutes them or leaves them open.
 
-A claim is tried on the policy as it is, and on mutations of it that are wrong in one way each. Only if every mutation
-is refuted does a claim that survives count as held: else the trial has no teeth, and nothing is decided.
+A claim is tried on the unchanged policy, and on mutations of it that are wrong in one way each. A claim that survives
+counts as held only if every mutation is refuted. Otherwise the trial is too weak, and nothing is decided.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ LEVEL = 1e-3
 
 
 class Finding(NamedTuple):
-    """What a trial has come to."""
+    """The result of a trial."""
 
     verdict: Verdict
     figures: str
 
 
 class Outcome(NamedTuple):
-    """Of one run: the smallest slack of what may fail by chance, whether the clean event held, and of what it implies.
+    """One run: smallest slack of what may fail by chance, whether it was clean, smallest slack of what that implies.
 
-    A slack that is no number is a failure.
+    A NaN slack is a failure.
     """
 
     slack: float
@@ -41,12 +41,12 @@ class Outcome(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether anything that must hold does not."""
+        """True if something that must hold does not."""
         return not (self.slack >= 0.0 and self.path >= 0.0)
 
     @property
     def breaks(self) -> bool:
-        """Whether the clean event held, and what it implies did not."""
+        """True if the clean event held, but something that it implies did not."""
         return self.clean and not self.path >= 0.0
 
 
@@ -57,7 +57,7 @@ class Claim:
     Attributes
     ----------
     name, sentence
-        Where it stands in the paper, and what it says, in plain words.
+        Its place in the paper, and what it says, in plain words.
     family
         The scenarios on which it is tried.
     pathwise
@@ -65,11 +65,11 @@ class Claim:
     test
         The statistical test: what is counted or fitted, and when the claim is refuted.
     trial
-        Called with the policy classes' mutation (None for the policy as it is) and the number of runs.
+        Called with the policy classes' mutation (None for the unchanged policy) and the number of runs.
     runs
         How many for a quick trial, and for a full one.
     mutations
-        What must be refuted, by the words for it.
+        The mutations that must be refuted, by their description.
     """
 
     name: str
@@ -105,7 +105,7 @@ def power(runs: int, probability: float) -> float:
 
 
 def rarely(outcomes: Sequence[Outcome], probability: float) -> Finding:
-    """Refute "fails with at most this probability"; of what the clean event implies a single failure is enough.
+    """Refute "fails with at most this probability"; one failure is enough for what the clean event implies.
 
     Held once the exact upper 95 % limit of the share of failures is below that probability.
     """
@@ -134,7 +134,7 @@ def always(outcomes: Sequence[Outcome]) -> Finding:
 
 
 def slope_within(places: Sequence[float], values: Any, low: float, high: float, what: str) -> Finding:
-    """Fit log value = slope log place to each run (a row of values), and tell whether the mean slope is in a range.
+    """Fit log value = slope log place to each run (a row of values), and test whether the mean slope is in a range.
 
     By Student's interval at level 1 - `LEVEL` over the runs: held if inside, refuted if outside, else not decided.
     Where a value is not positive no slope can be fitted, and nothing is decided.
@@ -164,7 +164,7 @@ def at_most(values: Any, what: str) -> Finding:
 
 
 def both(*findings: Finding) -> Finding:
-    """All of several: refuted if one is, held if all are."""
+    """Join several results: refuted if one is, held if all are."""
     figures = "; ".join(finding.figures for finding in findings)
     found = {finding.verdict for finding in findings}
     verdict: Verdict = "refuted" if "refuted" in found else "not decided" if "not decided" in found else "held"

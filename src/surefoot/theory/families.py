@@ -26,18 +26,18 @@ def three_arms(
 
 
 def boundary(horizon: int, margin: float = 0.3, n_constraints: int = 1, delta: float = 0.05) -> Scenario:
-    """The better an arm the costlier: the best safe strategy mixes, right on the threshold."""
+    """Better arms cost more: the best safe strategy is a mixture, exactly on the threshold."""
     costs = [[0.9, 0.55], [0.3, 0.7]][:n_constraints]
     return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, costs, delta)
 
 
 def lopsided(horizon: int, margin: float = 0.3) -> Scenario:
-    """Two constraints: one to be minded, and one that costs less everywhere than under the safe strategy."""
+    """Two constraints: one that binds, and one whose costs are lower everywhere than under the safe strategy."""
     return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, [[0.9, 0.55], [0.05, 0.1]])
 
 
 def inside(horizon: int, best: float = 0.05, margin: float = 0.3, cost: float = 0.4, delta: float = 0.05) -> Scenario:
-    """The best arm is safe by itself: what is hard is to find it."""
+    """The best arm is safe by itself: the difficulty is to find it."""
     return three_arms(horizon, Bernoulli([0.8, best, 0.7]), margin, [[0.9, cost]], delta)
 
 

@@ -1,4 +1,4 @@
-"""Hard constraints: what is promised of SOLB."""
+"""Hard constraints: the bounds for SOLB."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def lemma_3(instance: Instance, *, heavy_rounds: float | None = None) -> Bound:
 
 
 def lemma_3_sharp(instance: Instance) -> Bound:
-    """Safety regret of SOLB with either estimator, in one term and whatever the margin.
+    """Safety regret of SOLB with either estimator, in one term and for any margin.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def lemma_3_sharp(instance: Instance) -> Bound:
 def safety_bound(
     instance: Instance, name: str, terms: Mapping[str, float], events: int, conditions: tuple[Condition, ...] = ()
 ) -> Bound:
-    """A bound on safety regret, which is at most the root of the horizon times the safety complexity anyway."""
+    """A bound on safety regret. The trivial bound is at most the root of the horizon times the safety complexity."""
     complexity = instance.safety_complexity
     return Bound(
         name,
@@ -121,7 +121,7 @@ def wide_margin(instance: Instance) -> Condition:
 
 
 def printed_rate(instance: Instance) -> tuple[float, tuple[Condition, ...]]:
-    """The learning rate of Theorem 4, or the one given, and what is asked of it."""
+    """The learning rate of Theorem 4, or the given one, and the conditions on it."""
     margin = instance.known("margin")
     rate = instance.learning_rate or theory_rate(instance, instance.benchmark_loss, margin)
     capped = rate <= margin * learning_rate_cap(instance.horizon, instance.delta)
@@ -179,7 +179,7 @@ def theorem_4(instance: Instance, *, total_loss: float | None = None, heavy_roun
 
     Notes
     -----
-    The gap in the proof of `lemma_4` is one here, too. The terms that the paper's O-notation drops are kept.
+    The gap in the proof of `lemma_4` is a gap here, too. The terms that the paper's O-notation drops are kept.
 
     References
     ----------
@@ -219,7 +219,7 @@ def weighted(instance: Instance, *, total_loss: float | None = None) -> Bound:
     3 sqrt(W iota) + 2 iota + K, if eta is at most 1 / (40 iota' ln T). W, the sum of (1 - gamma) l^T x~, is what the
     proposals lose by their weight. It is at most the learning regret plus L*, which makes this a quadratic in
     sqrt(W), and at most what is played loses. iota is `halving_log`, iota' the same for all vertices of the safe set
-    at once, of which there are at most C(K + m, m + 1): the bound holds against adaptive adversaries. To this comes
+    at once, of which there are at most C(K + m, m + 1): the bound holds against adaptive adversaries. To this add
     `lemma_3_sharp`, the only term with the margin.
 
     References

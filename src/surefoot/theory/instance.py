@@ -1,4 +1,4 @@
-"""What a bound is about, and what it says."""
+"""Instances, which bounds apply to, and the bounds themselves."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ class Instance:
         return max(0.0, 1.0 - events * self.delta)
 
     def known(self, name: str) -> float:
-        """Margin or gap, by name, where a bound cannot do without."""
+        """Return margin or gap, by name, for a bound that needs it."""
         value: float | None = getattr(self, name)
         if value is None:
             raise RuleError(name, "be a number for bounds on SOLB", None)
         return value
 
     def at(self, horizon: float) -> Instance:
-        """The same per round over another horizon, however long; the learning rate is left to the theorems."""
+        """The same instance per round over another horizon of any length; the theorems set the learning rate."""
         return self.changed(horizon=horizon, benchmark_loss=self.omega * horizon, learning_rate=None)
 
     def changed(self, **changes: float | None) -> Instance:
@@ -146,7 +146,7 @@ OPTIONAL = ("margin", "gap", "learning_rate")
 
 
 def rounded(value: float, most: float) -> float:
-    """A measured value, put back to 0 or to the most it can be if rounding has taken it beyond."""
+    """A measured value, moved back to 0 or to its maximum if rounding took it just outside."""
     if -1e-9 * most <= value < 0.0:
         return 0.0
     return most if most < value <= (1.0 + 1e-9) * most else value
@@ -167,9 +167,9 @@ class Bound:
     probability
         With which it holds; None for bounds on a mean.
     conditions
-        What the theorem asks for, in words, and whether it is so.
+        The conditions of the theorem, in words, and whether each is met.
     lower
-        Whether this is the least there must be, rather than the most there can be.
+        True for a lower bound, False for an upper bound.
 
     Examples
     --------
@@ -193,10 +193,10 @@ class Bound:
 
     @property
     def applies(self) -> bool:
-        """Whether all conditions are met, and it holds with some probability at all."""
+        """True if all conditions are met and the bound holds with a positive probability."""
         return all(holds for _, holds in self.conditions) and (self.probability is None or self.probability > 0.0)
 
     @property
     def says_something(self) -> bool:
-        """Whether it applies and, being an upper bound, says more than can be said without it."""
+        """True if the bound applies and, if it is an upper bound, is below the trivial one."""
         return self.applies and (self.lower or self.total < self.trivial)

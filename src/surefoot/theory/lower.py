@@ -1,4 +1,4 @@
-"""What no policy can avoid that is safe on all problems."""
+"""What no policy that is safe on all problems can avoid."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Altered(Guarded):
         self._alter()
 
     def _alter(self) -> None:
-        """Do it."""
+        """Apply the mutation."""
 
 
 class Stuck(Altered):
@@ -120,7 +120,7 @@ class GivesUp(Altered):
 
 
 class LiteralMaximum(Altered):
-    """The weight as printed, the maximum over all constraints, also those that are met; cut at 1."""
+    """The weight as printed: the maximum over all constraints, including those that are met; cut at 1."""
 
     def _alter(self) -> None:
         state = self._state

@@ -1,4 +1,4 @@
-"""What the proofs say of every path, or of every path on which the clean event holds: right side minus left side.
+"""What the proofs say about every path, or every path on which the clean event holds: right side minus left side.
 
 Each function returns its smallest slack; it is negative where the statement fails. `feed` is what mirror descent was
 given: the loss estimates, or for the weighted estimator (1 - gamma) times them. Symbols are those of the paper, u is a
@@ -100,7 +100,7 @@ def epochs_slack(trace: Trace, feed: Floats, u: Floats) -> float:
 def restarts_slack(trace: Trace, feed: Floats) -> float:
     """The doubling trick restarts when base_rate^2 times the sum of (1 - gamma) (x~ feed)^2 has passed K ln T.
 
-    Not earlier: an epoch that has ended is above; and not later: without its last round, it is not.
+    It restarts no earlier: an ended epoch is above; and no later: without its last round, the epoch is not above.
     """
     allowance = trace.problem.n_arms * math.log(trace.problem.rounds)
     squares, worst = trace.weights * (trace.of_arms(trace.proposals) * feed) ** 2, math.inf
@@ -116,7 +116,7 @@ def restarts_slack(trace: Trace, feed: Floats) -> float:
 def caps_slack(trace: Trace) -> float:
     """Caps and rates: h >= 1 / x~ of all rounds before in the epoch, h <= 2 T, rates at most e^(1 / ln 2) times eta.
 
-    That is so while no safe set is empty: a proposal drawn at random may lie below every cap.
+    This holds while no safe set is empty: a proposal drawn at random may lie below every cap.
     """
     above = math.inf
     for rounds in epochs(trace):
@@ -174,7 +174,7 @@ class Martingales(NamedTuple):
 
 
 def martingales(trace: Trace, u: Floats) -> Martingales:
-    """Of the decomposition of learning regret; w_t = 1 - gamma_{t-1}, which is 1 for COLB."""
+    """The terms in the decomposition of learning regret; w_t = 1 - gamma_{t-1}, which is 1 for COLB."""
     weights, estimates = trace.weights, trace.loss_estimates
     own_loss = float((weights * (trace.losses * trace.proposals[:-1]).sum(axis=1)).sum())
     other_loss = float((weights * (trace.losses @ u)).sum())

@@ -16,13 +16,13 @@ from surefoot.rules import SHARE, Range, RuleError, number
 from surefoot.theory.instance import MARGIN
 
 MIXTURE = 2.0
-"""What a mixture of bets pays for holding at all times, in units of ln(1 / level)."""
+"""Price of validity at all times for a mixture of bets, in units of ln(1 / level)."""
 SECOND_ORDER = 0.25
-"""Of the term in 1 / n of a confidence bound that follows the variance."""
+"""Factor of the term in 1 / n of a confidence bound that adapts to the variance."""
 LEARNING = 0.3
 """Rounds of the proposal until it tells good arms from bad, in units of K / gap^2."""
 PAYING = 0.5
-"""Rounds of the proposal until they have lost less than the safe strategy would have, in the same units."""
+"""Rounds of the proposal until it has lost less than the safe strategy would have, in the same units."""
 LONGEST = 1e30
 
 
@@ -140,17 +140,17 @@ class Forecast:
 
     @property
     def safe_rounds(self) -> float:
-        """How many of them the safe strategy has had: the sum of its weights."""
+        """How many of these rounds go to the safe strategy: the sum of its weights."""
         return self.loose_after - self.played_when_loose
 
     @property
     def regret(self) -> float:
-        """What that costs: gap times the sum of weights. Learning which arm is best costs more, and is not in it."""
+        """The cost of these rounds: gap times the sum of weights. It does not include learning which arm is best."""
         return self.gap * self.safe_rounds
 
     @property
     def break_even(self) -> float:
-        """Rounds until less has been lost than by the safe strategy alone; none if no arm is worse than that."""
+        """Rounds until SOLB has lost less than the safe strategy alone would have; 0 if no arm is worse than that."""
         return self.rounds(PAYING * self.n_arms / self.gap**2) if self.others else 0.0
 
 

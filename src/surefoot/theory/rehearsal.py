@@ -16,9 +16,9 @@ from surefoot.theory.plan import Forecast
 
 BLOCK = 10_000
 FEWEST = 1_000
-"""Rounds of a run, at least."""
+"""Smallest number of rounds of a run."""
 WORK = 20_000_000
-"""Losses and costs drawn for one preset, at most: a few seconds."""
+"""Largest number of losses and costs drawn for one preset: a few seconds."""
 
 
 class Means(NamedTuple):
@@ -30,7 +30,7 @@ class Means(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """What came of it, over the seeds.
+    """The results over the seeds.
 
     `loose_after` is when guardrails are loose (`rounds_until_loose`), `safe_rounds` the sum of the safe weights until
     then. `break_even` counts up to the last round behind the safe strategy, in expected losses. Either is None unless
@@ -80,14 +80,14 @@ def world_of(forecast: Forecast) -> Means:
 
 
 def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:
-    """Let SOLB live through the world of a forecast, three times as long as that says, or as long as patience lasts.
+    """Play SOLB in the world of a forecast for three times the forecast rounds, up to a limit on the work.
 
     Parameters
     ----------
     forecast
-        What is to be tried.
+        The forecast to test.
     preset
-        Of SOLB.
+        Preset of SOLB.
     seeds
         How many runs.
 
@@ -140,10 +140,10 @@ def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, 
 
 
 def rounds_until_loose(weights: Floats) -> int:
-    """After how many rounds the safe weight is below 0.1 on average, from then on and however far one counts.
+    """Rounds after which the mean safe weight, from there up to any later round, is below 0.1.
 
-    Neither the first round below tells, which may be there early and by chance, nor the last one that is not: the
-    program of preset "practical" comes back to the safe strategy now and then, for a short while.
+    The first round below 0.1 may come early, by chance. The last round above it may come late: the linear program of
+    the preset "practical" returns to the safe strategy now and then, for a short while.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def rounds_until_loose(weights: Floats) -> int:
 
 
 def after_last(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
-    """How many rounds there are up to the last of these.
+    """Number of rounds up to and including the last True.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Soft constraints: what is promised of cost estimates and of COLB."""
+"""Soft constraints: the bounds for cost estimates and for COLB."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from surefoot.simulation.world import World, policy_seed
 
 
 class Trace(NamedTuple):
-    """What COLB or SOLB lived through. Row t of what has T + 1 rows is of the time before round t + 1.
+    """A recorded run of COLB or SOLB. In arrays with T + 1 rows, row t is the state before round t + 1.
 
-    A trace of a million rounds would be large: these are for thousands.
+    Use traces for thousands of rounds: one of a million rounds would be large.
     """
 
     problem: Problem
@@ -39,7 +39,7 @@ class Trace(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """How many there were."""
+        """Number of rounds."""
         return len(self.losses)
 
     @property
@@ -59,7 +59,7 @@ class Trace(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """Whether every true cost was within its bounds at all times."""
+        """True if every true cost was within its bounds at all times."""
         return bool((self.lower <= self.mean_costs).all() and (self.mean_costs <= self.upper).all())
 
     @property
@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 
 
 def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
-    """Let a policy live through the world of a seed, and write everything down."""
+    """Play a policy in the world of a seed, and record everything."""
     problem = scenario.problem
     n_rounds, n_arms, n_constraints = problem.rounds, problem.n_arms, problem.n_constraints
     policy: Any = factory(problem, policy_seed(seed))

@@ -1,6 +1,6 @@
 """How the claims are tried: one function each, in the order of the paper.
 
-A trial takes a mutation (None: the policy as it is) and a number of runs; seeds are 0, 1, 2, and so on.
+A trial takes a mutation (None: the unchanged policy) and a number of runs; seeds are 0, 1, 2, and so on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def maker(policy: type[COLB] | type[SOLB], mutation: Any, **options: Any) -> Fac
 
 
 def practical(total: float) -> dict[str, Any]:
-    """Options for a rate with which things happen: that for a known benchmark loss."""
+    """Options for a learning rate that is large enough to learn: the one for a known benchmark loss."""
     return {"learning_rate": "practical", "benchmark_loss": total}
 
 
@@ -150,13 +150,13 @@ def measured(trace: Trace) -> Instance:
 
 
 def safe_gaps(trace: Trace) -> Floats:
-    """What the safe strategy loses more than the benchmark, round by round."""
+    """By how much the safe strategy loses more than the benchmark, round by round."""
     safe = trace.problem.safe
     return np.zeros(trace.rounds) if safe is None else trace.losses @ (safe.strategy - trace.benchmark)
 
 
 def learning_outcome(trace: Trace, weights: Any = 1.0) -> Outcome:
-    """Every part of learning regret against the bound of that part: two martingales by chance, the rest for sure."""
+    """Each part of learning regret against its bound: two martingales may fail by chance, the rest never."""
     u, instance = paths.truncated_benchmark(trace), measured(trace)
     found = paths.martingales(trace, u)
     return Outcome(
@@ -314,7 +314,7 @@ def try_weighted(mutation: Any, runs: int) -> Finding:
 
 
 def regret_excess(trace: Trace) -> tuple[float, float]:
-    """Both parts of regret less what bounds them, but for sums of zero mean: Cauchy-Schwarz, and Lemma 5 and K."""
+    """Both parts of regret minus their bounds, without sums of zero mean: Cauchy-Schwarz, and Lemma 5 and K."""
     instance, u = measured(trace), paths.truncated_benchmark(trace)
     gamma, gaps = trace.safe_weights[:-1], trace.proposals[:-1] - trace.benchmark
     mixing = math.sqrt(float((gamma**2).sum())) * instance.safety_complexity

@@ -21,7 +21,7 @@ Trial = tuple[Claim, str | None]
 
 
 class Result(NamedTuple):
-    """What the trials of a claim have come to."""
+    """The results of the trials of a claim."""
 
     claim: Claim
     runs: int
@@ -36,12 +36,12 @@ class Result(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Of the claim: held only if every mutation is refuted."""
+        """The verdict on the claim: held only if every mutation is refuted."""
         return "not decided" if self.finding.verdict == "held" and self.passed else self.finding.verdict
 
 
 def runs_of(tried: Claim, full: bool, mutation: str | None) -> int:
-    """How many runs there are in a trial: a quarter, or a hundred, is enough for a mutation, which fails often."""
+    """Number of runs in a trial. A mutation fails often, so a quarter of the runs is enough, but at least 100."""
     runs = tried.runs[full]
     return runs if mutation is None else min(runs, max(100, runs // 4))
 
@@ -62,20 +62,20 @@ def verify(
     advance: Callable[[int], None] = lambda trials: None,
     stop: Event | None = None,
 ) -> Iterator[Result]:
-    """Try claims; results come in the order of the claims, whatever the number of workers.
+    """Try claims; results come in the order of the claims, for any number of workers.
 
     Parameters
     ----------
     claims
-        Which; by default all.
+        The claims to try; by default all.
     full
         More runs: minutes instead of seconds.
     workers
-        Number of processes, by default one per core; with 1 everything happens in this one.
+        Number of processes, by default one per core; with 1, all trials run in this process.
     advance
-        Told of each trial that is finished.
+        Called after each finished trial.
     stop
-        Set it to end early: what is unfinished then is left out.
+        Set it to end early: unfinished trials are left out.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _answers(
             done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:
                 yield pending.pop(future), future.result()
-    finally:  # also when a trial breaks, or nobody wants the rest
+    finally:  # also if a trial raises, or the caller stops early
         pool.shutdown(cancel_futures=True)
 
 
