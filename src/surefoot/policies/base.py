@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+import surefoot.policies.saving as saving
 from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
 from surefoot.kernels.types import CONTRADICTED, EMPTY
 from surefoot.kernels.watch import IDLE, Watch, look
-from surefoot.policies import saving
 from surefoot.problem import Decision, Problem
 from surefoot.rules import (
     OUTCOME,
