@@ -310,10 +310,14 @@ class Policy(Generic[S]):
         return arm, propensity, weight
 
     def _set_costs(self, costs: Any) -> None:
-        if type(costs) in (list, tuple) and len(costs) == self._costs.size and all(map(is_share, costs)):
-            self._costs[:] = costs
-        else:
-            self._costs[:] = numbers("costs", costs, OUTCOME, self._costs.size)
+        if type(costs) in (list, tuple) and len(costs) == self._costs.size:
+            for i, cost in enumerate(costs):
+                if not is_share(cost):
+                    break
+                self._costs[i] = cost
+            else:
+                return
+        self._costs[:] = numbers("costs", costs, OUTCOME, self._costs.size)
 
     def _refuse(self, what: str) -> NoReturn:
         raise RuleError(
