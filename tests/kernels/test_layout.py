@@ -514,8 +514,8 @@ def test_algorithms_that_share_a_state_or_a_kernel_do_not_share_machine_code() -
 
 
 @pytest.mark.usefixtures("new_cache")
-def test_doors_of_one_name_would_share_machine_code() -> None:
-    """The control: why doors are named after their kernel and their state."""
+def test_doors_of_one_name_do_not_share_machine_code() -> None:
+    """Compiled code is kept by what it was made from, so even equal names would do no harm."""
     source = "def door(total):\n    return change(total)\n"
 
     def more(total: float) -> float:
@@ -529,7 +529,7 @@ def test_doors_of_one_name_would_share_machine_code() -> None:
         return float(door(0.0))
 
     assert through(more) == 1.0
-    assert through(less) == 1.0  # wrong, and the reason for the test above
+    assert through(less) == -1.0
 
 
 def algorithms() -> Iterator[Algorithm[Any]]:
