@@ -81,7 +81,7 @@ def tell(floats, integers, {self._chance}arm, propensity, weight, loss, costs):
 
     @cached_property
     def play(self) -> Callable[..., int]:
-        """Play a block of rounds; see `play_rounds`."""
+        """Play a block of rounds; return how many were played, negative if the last one found the safe set empty."""
         watched = "known" in getattr(self.state, "_fields", ())
         source = f"""
 def play(floats, integers, generator, eye, losses, costs, strategies, safe_weights, observed):
