@@ -66,8 +66,8 @@ class Policy(Generic[S]):
     * ``lost(decision)`` counts feedback that will never come as the worst case.
     * `to_dict` and `to_bytes` return data from which `from_dict` and `from_bytes` make a policy whose future is the
       same, bit for bit.
-    * After `horizon` rounds `ask`, `tell`, `lost` and `live` refuse: no guarantee reaches further. Policies that need no
-      horizon go on.
+    * After `horizon` rounds `ask`, `tell`, `lost` and `live` refuse: no guarantee reaches further. Policies that need
+      no horizon go on.
     * Threads may share a policy. A copy shares nothing with its original.
 
     A subclass names itself (`name`), says what it promises (`kind`), and brings an `algorithm`: its state and the
