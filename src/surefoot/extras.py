@@ -9,6 +9,7 @@ EXTRAS = {
     "jinja2": "report",
     "matplotlib": "report",
     "pydantic": "cli",
+    "sqlalchemy": "storage",
     "typer": "cli",
 }
 """For each such module, the extra of pyproject.toml that brings it."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from surefoot.kernels.compile import compiled, compiled_apart, merged
+from surefoot.kernels.costs import observe as observe_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
@@ -124,6 +125,19 @@ def restore(floats, integers):
     {self._reaction}
 """
         return compiled_apart(self._made(source, "restore", self._restore)) if self._restore else _nothing
+
+    @cached_property
+    def observe(self) -> Callable[..., int]:
+        """Take in the costs of an arm chosen elsewhere; takes the two buffers, the arm and the costs."""
+        source = f"""
+def observe(floats, integers, arm, costs):
+    state = opened(floats, integers)
+    learn(state.known, arm, costs)
+    action(state)
+    status = 0
+    return {self._reaction}
+"""
+        return compiled_apart(self._made(source, "observe", self._restore, learn=observe_costs))
 
     @property
     def _chance(self) -> str:

@@ -86,6 +86,9 @@ class Policy(Generic[S]):
     _in_turn: ClassVar[bool] = False
     """Whether `live` calls `_learn` round by round although there is compiled code; for subclasses that override it."""
 
+    quiet: bool = False
+    """Whether a contradiction is left to the caller, who looks at `contradicted`, instead of a warning."""
+
     _endless: bool = False
     """Whether the policy can do without a horizon."""
 
@@ -179,6 +182,11 @@ class Policy(Generic[S]):
     def round(self) -> int:
         """How many rounds of feedback the policy has seen."""
         return self._round
+
+    @property
+    def least_propensity(self) -> float:
+        """The smallest probability with which the policy can have drawn an arm; `tell` refuses smaller ones."""
+        return self._rarest
 
     @property
     def contradicted(self) -> bool:
@@ -281,7 +289,7 @@ class Policy(Generic[S]):
 
     def _warn(self) -> None:
         self._alarmed = False
-        if not self._warned:
+        if not self._warned and not self.quiet:
             self._warned = True
             now = "plays the safe strategy" if self.kind == "hard" else "goes on"
             warnings.warn(
@@ -300,15 +308,19 @@ class Policy(Generic[S]):
             weight = decision[2] if len(decision) > 2 else 1.0
         except (TypeError, IndexError, KeyError):
             raise RuleError("decision", "start with an arm and a propensity", decision) from None
-        if type(arm) is not int or arm < 0:
-            arm = number("arm", arm, WHOLE)
-        if arm >= self.problem.n_arms:
-            raise RuleError("arm", f"be below n_arms = {self.problem.n_arms}", arm)
+        arm = self._checked_arm(arm)
         if not (is_share(propensity) and propensity >= self._rarest):
             propensity = float(number("propensity", propensity, Range(self._rarest, 1)))
         if not is_share(weight):
             weight = float(number("proposal_weight", weight, SHARE))
         return arm, propensity, weight
+
+    def _checked_arm(self, arm: Any) -> int:
+        if type(arm) is not int or arm < 0:
+            arm = number("arm", arm, WHOLE)
+        if arm >= self.problem.n_arms:
+            raise RuleError("arm", f"be below n_arms = {self.problem.n_arms}", arm)
+        return int(arm)
 
     def _set_costs(self, costs: Any) -> None:
         if type(costs) in (list, tuple) and len(costs) == self._costs.size:

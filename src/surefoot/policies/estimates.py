@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
@@ -33,6 +33,11 @@ class EstimatesCosts(Policy[S]):
     def upper_costs(self) -> Floats:
         """Upper confidence bounds of the costs, one row per constraint."""
         return self._shown(self._known.upper)
+
+    @property
+    def known_costs(self) -> KnownCosts:
+        """Counts, means and bounds of the costs: views that change as the policy learns."""
+        return cast(KnownCosts, self._known)
 
     @property
     def _known(self) -> Any:
@@ -97,9 +102,13 @@ def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
         raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
-def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
-    """Reject loaded estimates that do not match the number of rounds, or each other."""
-    check_counts(known.counts, rounds, f"{name}.counts")
+def check_costs(rounds: int, known: KnownCosts, name: str = "known", observed: bool = False) -> None:
+    """Reject loaded estimates that do not match the number of rounds, or each other.
+
+    If arms may have been `observed` without being played, counts may sum to more than the rounds.
+    """
+    if not (observed and known.counts.sum() > rounds):
+        check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
     unseen = known.counts == 0

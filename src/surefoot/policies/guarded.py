@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.costs import CostBound, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.learner import scatter, start_learner
+from surefoot.kernels.types import CONTRADICTED
 from surefoot.policies.base import optional, plain
 from surefoot.policies.estimates import EstimatesCosts, check_costs
 from surefoot.policies.presets import PRESETS, Preset
@@ -45,7 +47,7 @@ class Method(ABC):
 
     def check(self, state: Any, rounds: int) -> None:
         """Reject a loaded state whose leaves are inconsistent."""
-        check_costs(rounds, state.known)
+        check_costs(rounds, state.known, observed=True)
         proposal, floor = state.learner.proposal, state.learner.floor
         if proposal.min() < floor * (1 - 1e-9):
             raise RuleError("state.learner.proposal", f"be at least {floor:g}", float(proposal.min()))
@@ -184,6 +186,30 @@ class Guarded(EstimatesCosts[Any]):
 
     def _least_propensity(self) -> float:
         return self._method.least_propensity()
+
+    def observe(self, arm: int, costs: ArrayLike) -> None:
+        """Learn the costs of an arm that was chosen elsewhere: not a round, and nothing is learnt about losses.
+
+        The costs must have the same means as those of this policy's own decisions, and must not have been selected by
+        what they are.
+
+        Examples
+        --------
+        >>> import surefoot as sf
+        >>> problem = sf.Problem(2, 0.5, horizon=1000, safe=sf.SafeStrategy([0, 1], 0.1))
+        >>> policy = sf.SOLB(problem, seed=7)
+        >>> for _ in range(100):
+        ...     policy.observe(0, [0.2])
+        >>> policy.round, policy.upper_costs.round(2)
+        (0, array([[0.26, 1.  ]]))
+        """
+        arm = self._checked_arm(arm)
+        with self._lock:
+            self._set_costs(costs)
+            status = self.algorithm.observe(*self._buffers, arm, self._heeded)
+            self._alarmed |= status == CONTRADICTED
+        if self._alarmed:
+            self._warn()
 
     @property
     def preset(self) -> Preset:

@@ -21,11 +21,11 @@ from surefoot.analysis.hindsight import Hindsight
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
 from surefoot.policies.base import Policy
+from surefoot.provenance import difference, made_by
 from surefoot.rules import Range, RuleError, number, shown
 from surefoot.simulation.episode import Episode, Factory, Stopped, live_through
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
-from surefoot.simulation.provenance import difference, made_by
 from surefoot.simulation.run import SCHEMA, Run
 
 SEEDS = Range(1, 1e6, whole=True)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import surefoot as sf
-from surefoot.simulation.provenance import made_by
+from surefoot.provenance import made_by
 
 UCB1 = ("policies/ucb1.py", "math.sqrt(2.0 * math.log(rounds)", "math.sqrt(0.1 * math.log(rounds)")
 KERNEL = ("kernels/ledger.py", '"""', '"""Changed. ')
@@ -116,9 +116,7 @@ def test_a_study_of_a_policy_that_has_changed_since_is_run_again(copy: Copy, tmp
 
 
 def test_a_change_of_any_file_that_simulations_use_is_noticed(copy: Copy) -> None:
-    code = (
-        "from surefoot.simulation.provenance import made_by; print(made_by()['source'], file=__import__('sys').stderr)"
-    )
+    code = "from surefoot.provenance import made_by; print(made_by()['source'], file=__import__('sys').stderr)"
     seen = [copy.python("-c", code)]
     for change in (UCB1, KERNEL):
         copy.change(*change)

@@ -15,8 +15,8 @@ from numba.core.registry import cpu_target
 
 import surefoot
 
-_PACKAGE = Path(__file__).parent.parent
-_NO_INFLUENCE = ("cli", "reporting")
+_PACKAGE = Path(__file__).parent
+_NO_INFLUENCE = ("cli", "reporting", "storage")
 """Folders of the package that no simulation imports."""
 
 

@@ -1,0 +1,1 @@
+"""Experiments that run: names and units, decisions with ids, feedback in order, the watch, epochs."""

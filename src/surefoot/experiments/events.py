@@ -1,0 +1,270 @@
+"""What happens to an experiment, written down: the events of its log, and what a log must do.
+
+The state of an experiment is the fold of its events, in their order, and of nothing else. Events are facts: an arm was
+drawn with this probability, this feedback came, this decision timed out, this alarm was raised. So replaying them needs
+no random generator and no clock.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from surefoot.rules import RuleError
+
+
+class Created(NamedTuple):
+    """The experiment began."""
+
+    experiment: Mapping[str, Any]
+    key: str  # of the draws, in hexadecimal digits
+    shadow: bool
+    engine: Mapping[str, Any]  # the versions and the processor that ran it
+
+
+class Decided(NamedTuple):
+    """An arm was drawn."""
+
+    number: int  # of the decision, from 0
+    arm: str
+    propensity: float
+    weight: float  # of what the policy proposed in the draw, 1 - safe_weight
+    mode: str
+    epoch: int
+    at: float
+    due: float
+    unit: str | None = None
+    key: str | None = None
+    would: str | None = None  # in shadow mode: the arm that the policy would have served
+
+
+class Reported(NamedTuple):
+    """Feedback came in time, all of it or a part."""
+
+    number: int
+    outcome: Mapping[str, float]
+    at: float
+
+
+class Expired(NamedTuple):
+    """Feedback did not come in time, or not all of it: what is missing counts as the worst case."""
+
+    number: int
+    at: float
+
+
+class Late(NamedTuple):
+    """Feedback came after the time-out. It is kept for audit and never learnt."""
+
+    number: int
+    outcome: Mapping[str, float]
+    at: float
+
+
+class Cancelled(NamedTuple):
+    """The decision was never carried out."""
+
+    number: int
+    reason: str
+
+
+class Observed(NamedTuple):
+    """An outcome of an arm that was chosen elsewhere."""
+
+    arm: str
+    outcome: Mapping[str, float]
+
+
+class Alarm(NamedTuple):
+    """The watch found something. If it `holds`, the baseline is served from then on."""
+
+    kind: str  # "served", "baseline", "contradiction", "infeasible", "lost", "cancelled" or "horizon"
+    guardrail: str | None
+    arm: str | None
+    round: int  # how many decisions had been watched
+    message: str
+    holds: bool
+
+
+class Measured(NamedTuple):
+    """The baseline's costs are bounded well enough: learning begins."""
+
+    costs: Sequence[float]  # upper bounds, as costs in [0, 1]
+
+
+class Held(NamedTuple):
+    """The operator holds the experiment: the baseline is served."""
+
+    reason: str
+
+
+class Resumed(NamedTuple):
+    """The operator ends a hold that was not due to an alarm."""
+
+    reason: str
+
+
+class Switched(NamedTuple):
+    """The operator begins or ends shadow mode."""
+
+    shadow: bool
+    reason: str
+
+
+class Ended(NamedTuple):
+    """The experiment ended."""
+
+    reason: str
+
+
+class Changed(NamedTuple):
+    """A new epoch began."""
+
+    epoch: int
+    experiment: Mapping[str, Any]
+    kept: bool  # whether what was learnt before is replayed into it
+    reason: str
+
+
+Event = (
+    Created | Decided | Reported | Expired | Late | Cancelled | Observed | Alarm | Measured | Held | Resumed | Switched
+    | Ended | Changed
+)  # fmt: skip
+
+KINDS: dict[str, type[Any]] = {
+    cls.__name__.lower(): cls
+    for cls in (
+        Created, Decided, Reported, Expired, Late, Cancelled, Observed, Alarm, Measured, Held, Resumed, Switched,
+        Ended, Changed,
+    )
+}  # fmt: skip
+SETTLING = (Reported, Expired, Cancelled, Late)
+"""The events that follow a decision."""
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def written(event: Event) -> tuple[str, str]:
+    """An event as its kind and a JSON object; fields at the end that have their defaults are left out."""
+    fields = event._asdict()
+    for name, default in event._field_defaults.items():
+        if fields[name] is default:
+            del fields[name]
+    return type(event).__name__.lower(), _encode(fields)
+
+
+def read(kind: str, text: str) -> Event:
+    """The event that `written` wrote.
+
+    Examples
+    --------
+    >>> read(*written(Expired(number=3, at=60.0)))
+    Expired(number=3, at=60.0)
+    """
+    if kind not in KINDS:
+        raise RuleError("log", "hold events that this version knows", kind)
+    event: Event = KINDS[kind](**json.loads(text))
+    return event
+
+
+class LogFailure(OSError):
+    """The log could not be written. What was not acknowledged is lost; open the log again to go on."""
+
+
+class Log(ABC):
+    """The contract of a log, for `Live` and for those who write another storage.
+
+    * Events have numbers from 1, without gaps, in the order of `append`.
+    * `append` may return before the events are durable, and is called by one thread at a time. `wait` returns when they
+      are, and may be called by many. An event that was appended in one call is durable only with all of them.
+    * If writing fails, `wait` raises `LogFailure` for these events and all later ones, and nothing more is written.
+    * `read`, `about` and `with_key` see everything that was appended, durable or not.
+    """
+
+    durable: bool = True
+    """Whether the log outlives the process."""
+
+    @abstractmethod
+    def append(self, events: Sequence[Event]) -> int:
+        """Add events; returns the number of the last one."""
+
+    @abstractmethod
+    def wait(self, last: int) -> None:
+        """Return when all events up to this number are durable."""
+
+    @abstractmethod
+    def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """All events after this number, with their numbers."""
+
+    @abstractmethod
+    def about(self, number: int) -> list[Event]:
+        """The events that followed a decision: feedback, time-out, cancellation, late feedback."""
+
+    @abstractmethod
+    def with_key(self, key: str) -> list[Decided]:
+        """The decisions that were made under an idempotency key."""
+
+    @abstractmethod
+    def save_checkpoint(self, last: int, state: bytes) -> None:
+        """Keep the state after this event, to read fewer events when the log is opened again. It is not the truth."""
+
+    @abstractmethod
+    def checkpoint(self) -> tuple[int, bytes] | None:
+        """The newest state that was kept, and the number of the last event in it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Make everything durable and let go of the file."""
+
+
+class MemoryLog(Log):
+    """A log that lives as long as the process: about 1 kB a decision."""
+
+    durable = False
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._about: defaultdict[int, list[Event]] = defaultdict(list)
+        self._keys: defaultdict[str, list[Decided]] = defaultdict(list)
+        self._checkpoint: tuple[int, bytes] | None = None
+
+    def append(self, events: Sequence[Event]) -> int:
+        """Add events; see `Log`."""
+        for event in events:
+            self._events.append(event)
+            if type(event) is Decided:
+                if event.key is not None:
+                    self._keys[event.key].append(event)
+            elif isinstance(event, SETTLING):
+                self._about[event.number].append(event)
+        return len(self._events)
+
+    def wait(self, last: int) -> None:
+        """Return at once: this log is never durable."""
+
+    def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """All events after a number; see `Log`."""
+        for place in range(after, len(self._events)):
+            yield place + 1, self._events[place]
+
+    def about(self, number: int) -> list[Event]:
+        """What followed a decision; see `Log`."""
+        return list(self._about.get(number, ()))
+
+    def with_key(self, key: str) -> list[Decided]:
+        """The decisions under a key; see `Log`."""
+        return list(self._keys.get(key, ()))
+
+    def save_checkpoint(self, last: int, state: bytes) -> None:
+        """Keep a state; see `Log`."""
+        self._checkpoint = last, state
+
+    def checkpoint(self) -> tuple[int, bytes] | None:
+        """The newest state; see `Log`."""
+        return self._checkpoint
+
+    def close(self) -> None:
+        """Nothing to do."""

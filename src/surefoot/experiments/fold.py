@@ -1,0 +1,443 @@
+"""The state of an experiment: the fold of its events.
+
+`Fold.apply` takes in one event and returns what follows from it: alarms, and the end of measuring. Whoever runs the
+experiment appends those to the log as well, with the event that caused them, and applies them. A replay finds them in
+the log and ignores what `apply` returns. So a log replayed on another processor, whose sums may differ in the last
+digit, leads to the same alarms.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from surefoot.confidence import Betting
+from surefoot.experiments.events import (
+    Alarm,
+    Cancelled,
+    Changed,
+    Created,
+    Decided,
+    Ended,
+    Event,
+    Expired,
+    Held,
+    Late,
+    Log,
+    Measured,
+    Observed,
+    Reported,
+    Resumed,
+    Switched,
+)
+from surefoot.experiments.experiment import MEASURING_SHARE, Experiment, policy_class
+from surefoot.experiments.order import CANCELLED, EXPIRED, Order, Pending, Round, as_round, rounds
+from surefoot.experiments.watch import Watch
+from surefoot.kernels.costs import KnownCosts, observe, start_costs
+from surefoot.kernels.layout import layout_of
+from surefoot.problem import Problem
+from surefoot.rules import Floats, RuleError
+
+MEASURING, RUNNING, HELD, STOPPED = "measuring", "running", "held", "stopped"
+COST_ALARMS = frozenset({"served", "baseline", "contradiction", "infeasible"})
+"""Alarms after which nothing that was learnt about costs may be used again."""
+CHECK_EVERY = 64
+"""The bounds are compared with the baseline's stated costs once in this many rounds."""
+
+
+class Fold:
+    """The state of an experiment after some events.
+
+    Parameters
+    ----------
+    log
+        Where the rounds of earlier epochs are read from, when a change of the experiment keeps what was learnt.
+    """
+
+    experiment: Experiment
+    order: Order
+    watch: Watch
+    policy: Any  # None until the baseline is measured
+    created: Created
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.last = 0  # number of the last event that was applied
+        self.since = 0  # number of the event that began what was learnt so far
+        self.epoch = 0
+        self.rounds = 0  # settled decisions that were learnt, or counted in the measurement of the baseline
+        self.shadow = False
+        self.held: str | None = None  # why
+        self.stopped: str | None = None
+        self.alarms: list[Alarm] = []  # of all epochs
+        self.alarmed: set[str] = set()  # kinds of alarms of this epoch that hold
+        self.delta_spent = 0.0
+        self.lost: dict[str, int] = {}
+        self.settled: dict[str, int] = {}
+        self.measured: list[float] | None = None
+        self.retired: set[str] = set()  # quantities of earlier epochs
+        self._baseline: Any = None  # what is known of the baseline's costs while they are measured
+        self._empty = 0  # rounds of a soft policy without a feasible strategy, when last looked at
+
+    @property
+    def state(self) -> str:
+        """One of "measuring", "running", "held" and "stopped"."""
+        if self.stopped is not None:
+            return STOPPED
+        if self.held is not None:
+            return HELD
+        return RUNNING if self.policy is not None else MEASURING
+
+    def apply(self, event: Event) -> list[Event]:
+        """Take in an event; return the events that follow from it."""
+        self.last += 1
+        return STEPS[type(event)](self, event)
+
+    # One method per event.
+
+    def _created(self, event: Created) -> list[Event]:
+        self.created, self.shadow = event, event.shadow
+        self._begin(Experiment.from_dict(event.experiment))
+        self.order = Order(self._names())
+        return []
+
+    def _decided(self, event: Decided) -> list[Event]:
+        self.order.decide(event)
+        return []
+
+    def _reported(self, event: Reported) -> list[Event]:
+        settled = self.order.report(event)
+        return [] if settled is None else self._release(settled)
+
+    def _expired(self, event: Expired) -> list[Event]:
+        return self._release(self.order.expire(event))
+
+    def _cancelled(self, event: Cancelled) -> list[Event]:
+        return self._release(self.order.cancel(event))
+
+    def _late(self, event: Late) -> list[Event]:
+        return []
+
+    def _observed(self, event: Observed) -> list[Event]:
+        return self._learn(Round(None, event.arm, None, 0.0, "observation", event.outcome))
+
+    def _alarm(self, event: Alarm) -> list[Event]:
+        self.alarms.append(event)
+        if event.holds:
+            self.alarmed.add(event.kind)
+            self.held = self.held or event.message
+        return []
+
+    def _measured(self, event: Measured) -> list[Event]:
+        self.measured = list(event.costs)
+        self._baseline = None
+        self._start_policy()
+        self._recall()
+        return []
+
+    def _hold(self, event: Held) -> list[Event]:
+        self.held = event.reason
+        return []
+
+    def _resume(self, event: Resumed) -> list[Event]:
+        self.held = None
+        return []
+
+    def _switch(self, event: Switched) -> list[Event]:
+        self.shadow = event.shadow
+        return []
+
+    def _stop(self, event: Ended) -> list[Event]:
+        self.stopped = event.reason
+        return []
+
+    def _changed(self, event: Changed) -> list[Event]:
+        before, after = self.experiment, Experiment.from_dict(event.experiment)
+        self.retired |= {one.name for one in before.quantities} - {one.name for one in after.quantities}
+        measured = self.measured
+        self.epoch, self.held, self.alarmed = event.epoch, None, set()
+        self._begin(after)
+        self.order.change(event.kept, self._names())
+        if not event.kept:
+            self.since = self.last
+        else:
+            if after.measures_baseline and measured is not None and after.baseline == before.baseline:
+                self.measured, self._baseline = measured, None
+                self._start_policy()
+            self._recall()
+        return []
+
+    def _recall(self) -> None:
+        """Learn all rounds since knowledge was last dropped."""
+        if self.policy is not None:
+            for past in rounds(self._history()):
+                self._feed(past)
+
+    def _history(self) -> Iterable[tuple[int, Event]]:
+        """The events since knowledge was last dropped, without the present one."""
+        for number, event in self._log.read(max(0, self.since - 1)):
+            if number >= self.last:
+                return
+            yield number, event
+
+    # What the events lead to.
+
+    def _names(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.experiment.quantities)
+
+    def _begin(self, experiment: Experiment) -> None:
+        """Begin an epoch."""
+        self._set(experiment)
+        self.policy, self.measured, self._baseline, self._empty = None, None, None, 0
+        self.delta_spent += experiment.delta
+        self.lost, self.settled = dict.fromkeys(experiment.arms, 0), dict.fromkeys(experiment.arms, 0)
+        if experiment.measures_baseline:
+            self._baseline = self._measurement()
+            self.watch = Watch(experiment, None)
+        else:
+            self._start_policy()
+
+    def _set(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self._places = {arm: place for place, arm in enumerate(experiment.arms)}
+        self._objective, self._guardrails = experiment.objective, experiment.guardrails
+
+    def _measurement(self) -> Any:
+        """Bounds on the baseline's costs, as on those of a single arm, before anything is observed."""
+        delta = self.experiment.delta * MEASURING_SHARE / 2.0  # over the upper and the lower bounds
+        problem = Problem(n_arms=2, thresholds=np.ones(len(self._guardrails)), horizon=None, delta=2 * delta)
+        bound = Betting().bound(problem)  # for two arms of which one is never seen
+        draft = layout_of(KnownCosts).new(K=1, m=len(self._guardrails), **bound.sizes)
+        start_costs(draft, bound)
+        return draft
+
+    def _start_policy(self) -> None:
+        experiment = self.experiment
+        seed = hashlib.blake2b(f"{self.created.key} {self.epoch}".encode(), digest_size=8).digest()
+        cls = policy_class(experiment.policy)
+        try:
+            policy = cls(experiment.problem(self.measured), int.from_bytes(seed, "little"), **experiment.options)
+        except TypeError:
+            raise RuleError("options", f"be those of the policy {experiment.policy!r}", experiment.options) from None
+        self._adopt(policy)
+
+    def _adopt(self, policy: Any) -> None:
+        """Learn with this policy from now on."""
+        self.policy = policy
+        policy.quiet = True  # a contradiction is an alarm here, not a warning
+        self._bounded = hasattr(policy, "lower_costs")
+        self._safe_costs = None if policy.problem.safe is None else policy.problem.safe.costs
+        self.watch = Watch(self.experiment, self._safe_costs)
+
+    def _release(self, settled: Pending) -> list[Event]:
+        """Learn and watch what is no longer behind an open decision."""
+        follow: list[Event] = []
+        for pending in self.order.released(settled.decided.arm):
+            if pending.settled != CANCELLED:
+                follow += self._learn(as_round(pending), pending)
+        for pending in self.order.passed():
+            if pending.settled == CANCELLED:
+                alarm = self.watch.cancel(pending.decided.arm)
+                follow += [] if alarm is None else [alarm]
+            else:
+                follow += self._watch(pending)
+        return follow
+
+    def _costs(self, outcome: Mapping[str, float]) -> list[float | None]:
+        """The costs in [0, 1], None where feedback is missing."""
+        return [one.cost(outcome[one.name]) if one.name in outcome else None for one in self._guardrails]
+
+    def _feed(self, past: Round) -> None:
+        """Let the policy learn from a round; what is missing counts as the worst case."""
+        place, outcome, objective = self._places.get(past.arm), past.outcome, self._objective
+        if place is None or self.policy is None:
+            return
+        costs = [one.cost(outcome[one.name]) if one.name in outcome else 1.0 for one in self._guardrails]
+        if past.propensity is None:
+            self.policy.observe(place, costs)
+            return
+        if self.experiment.horizon is not None and self.policy.round >= self.experiment.horizon:
+            return
+        loss = objective.cost(outcome[objective.name]) if objective.name in outcome else 1.0
+        self.policy.tell((place, max(past.propensity, self.policy.least_propensity), past.weight), loss, costs)
+
+    def _learn(self, past: Round, pending: Pending | None = None) -> list[Event]:
+        if past.arm not in self._places:
+            return []
+        if pending is not None:
+            self.rounds += 1
+            self.settled[past.arm] += 1
+            self.lost[past.arm] += pending.settled == EXPIRED
+        if self.policy is None:
+            return []
+        self._feed(past)
+        return self._judge()
+
+    def _judge(self) -> list[Event]:
+        """Alarms from what was learnt: contradictions, infeasible limits, the end of the horizon."""
+        policy, experiment = self.policy, self.experiment
+        if policy.contradicted and "contradiction" not in self.alarmed:
+            message = "a lower bound on a cost is above its upper bound: costs have changed, or feedback is wrong"
+            return [Alarm("contradiction", None, None, self.rounds, message, True)]
+        if self._bounded and self._safe_costs is not None and self.rounds % CHECK_EVERY == 0:
+            above = policy.lower_costs @ np.array(experiment.safe_strategy) > self._safe_costs + 1e-9
+            if above.any() and "contradiction" not in self.alarmed:
+                guardrail = experiment.guardrails[int(above.argmax())]
+                message = f"the baseline's {guardrail.name} is proved to be worse than stated"
+                return [Alarm("contradiction", guardrail.name, None, self.rounds, message, True)]
+        if policy.kind == "soft" and getattr(policy, "empty_rounds", 0) >= max(1, 2 * self._empty):
+            self._empty = policy.empty_rounds
+            if (
+                "infeasible" not in self.alarmed
+                and self._bounded
+                and infeasible(policy.lower_costs, policy.problem.thresholds)
+            ):
+                message = "no mixture of the arms can keep all limits"
+                return [Alarm("infeasible", None, None, self.rounds, message, True)]
+        if experiment.horizon is not None and policy.round >= experiment.horizon and "horizon" not in self.alarmed:
+            message = f"the horizon of {experiment.horizon} rounds is reached: the guarantee ends here"
+            return [Alarm("horizon", None, None, self.rounds, message, True)]
+        return []
+
+    def _watch(self, pending: Pending) -> list[Event]:
+        costs = self._costs(pending.outcome or {})
+        follow: list[Event] = list(self.watch.see(pending, costs, self.held is not None))
+        if self._baseline is not None and pending.decided.weight == 0.0:
+            follow += self._measure([1.0 if cost is None else cost for cost in costs])
+        return follow
+
+    def _measure(self, costs: list[float]) -> list[Event]:
+        """Take in a round of the baseline while its costs are measured."""
+        known = self._baseline.opened()
+        observe(known, 0, np.array(costs))
+        limits = np.array([one.threshold for one in self._guardrails])
+        asked = limits * (1.0 - self.experiment.margin)
+        if (known.upper[:, 0] <= asked).all() and (known.upper[:, 0] < limits).all():
+            return [Measured(known.upper[:, 0].tolist())]
+        never = known.lower[:, 0] > asked
+        if never.any() and "baseline" not in self.alarmed:
+            guardrail = self._guardrails[int(never.argmax())]
+            bound = guardrail.shown(guardrail.value(float(known.lower[int(never.argmax()), 0])))
+            side = "at least" if guardrail.less_is_better else "at most"
+            message = (
+                f"the baseline's {guardrail.name} is {side} {bound}, which does not leave {self.experiment.margin:.0%} "
+                f"of the limit {guardrail.shown(guardrail.limit)} unused: learning cannot begin"
+            )
+            return [Alarm("baseline", guardrail.name, None, self.rounds, message, True)]
+        return []
+
+    def known_costs(self) -> tuple[Any, Floats, Floats, Floats] | None:
+        """Counts, means, lower and upper bounds of the costs, each (m, K), if the policy has them."""
+        if self.policy is None or not self._bounded:
+            return None
+        return known_of(self.policy.known_costs)
+
+    def baseline_costs(self) -> tuple[Any, Floats, Floats, Floats] | None:
+        """The same for the baseline as a single arm, while its costs are measured."""
+        return None if self._baseline is None else known_of(self._baseline.opened())
+
+    # Checkpoints.
+
+    def to_bytes(self) -> bytes:
+        """The whole state, from which `from_bytes` goes on."""
+        buffers = None if self._baseline is None else (self._baseline.floats, self._baseline.integers)
+        saved = {
+            "last": self.last, "since": self.since, "epoch": self.epoch, "rounds": self.rounds, "shadow": self.shadow,
+            "held": self.held, "stopped": self.stopped, "alarms": [list(one) for one in self.alarms],
+            "alarmed": sorted(self.alarmed), "delta_spent": self.delta_spent, "lost": self.lost,
+            "settled": self.settled, "measured": self.measured, "retired": sorted(self.retired), "empty": self._empty,
+            "created": list(self.created), "experiment": self.experiment.to_dict(), "issued": self.order.issued,
+            "order": self.order.to_list(), "watch": self.watch.to_dict(),
+            "baseline": None if buffers is None else [text(one.tobytes()) for one in buffers],
+            "policy": None if self.policy is None else text(self.policy.to_bytes()),
+        }  # fmt: skip
+        return json.dumps(saved, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, log: Log, data: bytes) -> Fold:
+        """The state that `to_bytes` wrote."""
+        saved = json.loads(data)
+        fold = cls(log)
+        fold.created = Created(*saved["created"])
+        fold._set(Experiment.from_dict(saved["experiment"]))
+        names = (
+            "last",
+            "since",
+            "epoch",
+            "rounds",
+            "shadow",
+            "held",
+            "stopped",
+            "delta_spent",
+            "lost",
+            "settled",
+            "measured",
+        )
+        for name in names:
+            setattr(fold, name, saved[name])
+        fold.alarms = [Alarm(*one) for one in saved["alarms"]]
+        fold.alarmed, fold.retired, fold._empty = set(saved["alarmed"]), set(saved["retired"]), saved["empty"]
+        fold.order = Order.from_list(fold._names(), saved["issued"], saved["order"])
+        fold.policy = None
+        if saved["policy"] is not None:
+            kind = policy_class(fold.experiment.policy)
+            fold._adopt(kind.from_bytes(base64.b64decode(saved["policy"])))
+        else:
+            fold._baseline = fold._measurement()
+            for buffer, part in zip((fold._baseline.floats, fold._baseline.integers), saved["baseline"], strict=True):
+                buffer[:] = np.frombuffer(base64.b64decode(part), buffer.dtype)
+            fold.watch = Watch(fold.experiment, None)
+        fold.watch.load(saved["watch"])
+        return fold
+
+    def digest(self) -> str:
+        """A digest of the whole state: equal for equal states."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+
+
+STEPS = cast(
+    "dict[type, Callable[[Fold, Any], list[Event]]]",
+    {
+        Created: Fold._created, Decided: Fold._decided, Reported: Fold._reported, Expired: Fold._expired,
+        Cancelled: Fold._cancelled, Late: Fold._late, Observed: Fold._observed, Alarm: Fold._alarm,
+        Measured: Fold._measured, Held: Fold._hold, Resumed: Fold._resume, Switched: Fold._switch,
+        Ended: Fold._stop, Changed: Fold._changed,
+    },
+)  # fmt: skip
+
+
+def known_of(known: KnownCosts) -> tuple[Any, Floats, Floats, Floats]:
+    """Counts, means, lower and upper bounds, all of the same shape."""
+    return np.broadcast_to(known.counts, known.means.shape), known.means, known.lower, known.upper
+
+
+def text(data: bytes) -> str:
+    """Bytes as text that JSON can hold."""
+    return base64.b64encode(data).decode()
+
+
+def replay(log: Log) -> Fold:
+    """The state that a log leads to, from its first event."""
+    fold = Fold(log)
+    for _, event in log.read():
+        fold.apply(event)
+    return fold
+
+
+def infeasible(lower: Floats, thresholds: Floats) -> bool:
+    """True if no strategy keeps all thresholds even at the lower bounds of the costs."""
+    from scipy.optimize import linprog
+
+    m, n_arms = lower.shape
+    excess = linprog(
+        np.r_[np.zeros(n_arms), 1.0],
+        A_ub=np.c_[lower, -np.ones(m)], b_ub=thresholds,
+        A_eq=np.r_[np.ones(n_arms), 0.0][None], b_eq=[1.0],
+        bounds=[(0, 1)] * n_arms + [(None, None)],
+    )  # fmt: skip
+    return bool(excess.status == 0 and excess.fun > 1e-9)

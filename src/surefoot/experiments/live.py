@@ -1,0 +1,712 @@
+"""A running experiment: decide, take feedback, answer what is going on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surefoot.experiments.events import (
+    Alarm,
+    Cancelled,
+    Changed,
+    Created,
+    Decided,
+    Ended,
+    Event,
+    Expired,
+    Held,
+    Late,
+    Log,
+    Measured,
+    MemoryLog,
+    Observed,
+    Reported,
+    Resumed,
+    Switched,
+)
+from surefoot.experiments.experiment import Experiment
+from surefoot.experiments.fold import COST_ALARMS, RUNNING, Fold
+from surefoot.experiments.snapshot import Snapshot
+from surefoot.experiments.status import Status, status_of
+from surefoot.kernels.episode import draw
+from surefoot.kernels.safety import weight_needed
+from surefoot.provenance import made_by
+from surefoot.rules import WHOLE, Floats, Range, RuleError, choice, frozen, number, shown
+
+TIME = Range(-1e15, 1e15)
+AT_ONCE = Range(1, 100_000, whole=True)
+LEASE = Range(0, 1e9)
+LONGEST_TEXT = 500
+CHECKPOINT_EVERY = 20_000
+"""Events between two checkpoints of a durable log."""
+
+
+class Unknown(LookupError):
+    """No decision has this id."""
+
+
+class Conflict(ValueError):
+    """The decision is settled, or was made, in another way; what was first stands."""
+
+
+class Stopped(RuntimeError):
+    """The experiment was stopped: serve your own default."""
+
+
+class Unavailable(ValueError):
+    """The arms that are available allow no strategy that is known to be safe."""
+
+
+class Choice(NamedTuple):
+    """A decision of a running experiment: serve `arm`, and report what happens under `id`."""
+
+    id: str
+    arm: str
+    propensity: float
+    epoch: int
+    mode: str  # "live", "safe" (the baseline) or "shadow" (the baseline, while the policy only watches)
+    due: float  # when feedback must have come
+    would: str | None = None  # in shadow mode: the arm that the policy would have served
+
+
+class Plan(NamedTuple):
+    """What the next decision is drawn from."""
+
+    strategy: Floats
+    weight: float  # of what the policy proposed, 1 - safe_weight
+    mode: str
+
+
+class Live:
+    """A running experiment.
+
+    It keeps what safety rests on: for each arm, feedback is learnt in the order of the decisions; feedback that does
+    not come in time counts as the worst case; a decision is settled once. It watches what is served, and serves the
+    baseline after an alarm. Time is an argument, in any unit. Threads may share it.
+
+    Parameters
+    ----------
+    experiment
+        What is to be decided.
+    seed
+        Seed of the draws. By default they cannot be predicted.
+    mode
+        "live", or "shadow": the baseline is served, and each decision says what the policy would have served.
+    log
+        Where events are kept; by default in memory. `Live.open` keeps them in a file.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> experiment = sf.Experiment(
+    ...     "checkout", arms=["new", "old"], objective=sf.Maximise("revenue", high=100.0),
+    ...     guardrails=[sf.AtMost("refused", 0.05)], baseline="old", baseline_costs={"refused": 0.02}, timeout=60.0,
+    ... )
+    >>> live = sf.Live(experiment, seed=7)
+    >>> decision = live.decide(now=0.0)
+    >>> decision.arm, decision.mode, decision.due
+    ('old', 'live', 60.0)
+    >>> live.feedback(decision.id, {"revenue": 42.0, "refused": False}, now=1.5)
+    'accepted'
+    >>> live.feedback(decision.id, {"revenue": 42.0, "refused": False}, now=1.6)
+    'replayed'
+    >>> live.status().state, live.status().rounds
+    ('running', 1)
+    """
+
+    def __init__(
+        self, experiment: Experiment, seed: int | None = None, *, mode: str = "live", log: Log | None = None
+    ) -> None:
+        if not isinstance(experiment, Experiment):
+            raise RuleError("experiment", "be an Experiment", experiment)
+        shadow = choice("mode", mode, ("live", "shadow")) == "shadow"
+        entropy = os.urandom(16) if seed is None else number("seed", seed, WHOLE).to_bytes(64, "little").rstrip(b"\0")
+        key = hashlib.blake2b(entropy, digest_size=16, person=b"surefoot live").hexdigest()
+        log = MemoryLog() if log is None else log
+        created = Created(experiment.to_dict(), key, shadow, made_by())
+        fold = Fold(log)
+        fold.apply(created)  # what is wrong with the options of the policy shows here, before anything is written
+        self._start(log, fold)
+        log.wait(log.append([created]))
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        self._log, self._fold, self._lock = log, fold, threading.RLock()
+        self._key = bytes.fromhex(fold.created.key)
+        self._prefix = fold.created.key[:8]
+        self._broken: BaseException | None = None
+        self._plan: Plan | None = None
+        self._timed_out = 0
+        self._checkpointed = fold.last
+        self._read_experiment()
+
+    def _read_experiment(self) -> None:
+        experiment = self._fold.experiment
+        self._quantities = {one.name: one for one in experiment.quantities}
+        self._safe = frozen(np.array(experiment.safe_strategy))
+        self._plan = None
+
+    @classmethod
+    def open(
+        cls, path: str | Path, experiment: Experiment | None = None, *, seed: int | None = None, mode: str = "live"
+    ) -> Live:
+        """Run an experiment whose log is in a file (SQLite), and go on exactly where it was left.
+
+        Every answer is in the file before it is given. To begin, `experiment` is needed; later it may be left out, or
+        must be the one in the file.
+        """
+        from surefoot.storage import open_log
+
+        log = open_log(path)
+        try:
+            return cls.of(log, experiment, seed=seed, mode=mode)
+        except BaseException:
+            log.close()
+            raise
+
+    @classmethod
+    def of(cls, log: Log, experiment: Experiment | None = None, *, seed: int | None = None, mode: str = "live") -> Live:
+        """Run the experiment of a log, or begin it if the log is empty; see `open`."""
+        saved = log.checkpoint()
+        fold = Fold(log) if saved is None else Fold.from_bytes(log, saved[1])
+        for _, event in log.read(fold.last):
+            fold.apply(event)
+        if fold.last == 0:
+            if experiment is None:
+                raise RuleError("experiment", "be given to begin a log that is empty", None)
+            return cls(experiment, seed, mode=mode, log=log)
+        if experiment is not None and experiment != fold.experiment:
+            rule = "be the one in the log, or left out (`change` begins a new epoch)"
+            raise RuleError("experiment", rule, experiment, f"another one than {fold.experiment.name!r} in the log")
+        live = cls.__new__(cls)
+        live._start(log, fold)
+        return live
+
+    # Deciding.
+
+    def decide(
+        self,
+        now: float,
+        n: int | None = None,
+        arms: Sequence[str] | None = None,
+        key: str | None = None,
+        unit: str | None = None,
+        *,
+        snapshot: Snapshot | None = None,
+    ) -> Any:
+        """Draw an arm to serve.
+
+        Parameters
+        ----------
+        now
+            The present time.
+        n
+            How many decisions to make at once; a list is returned if it is given.
+        arms
+            The arms that are available now, if not all are. Other arms are never made up for by scaling: a strategy of
+            these arms is served that is known to be safe, or `Unavailable` is raised.
+        key
+            Idempotency key: a call with the same key returns the same decisions and makes none.
+        unit
+            Whom the decision is for: while one for the same unit waits for feedback, that one is returned.
+        snapshot
+            Draw from this strategy, which another process may have held for a while. If its lease or its epoch is over,
+            the baseline is served.
+
+        Returns
+        -------
+        Choice
+            The decision, or a list of decisions if `n` is given.
+        """
+        now, count = self._time(now), 1 if n is None else number("n", n, AT_ONCE)
+        for name, value in (("key", key), ("unit", unit)):
+            if value is not None:
+                checked_text(name, value)
+        if unit is not None and count > 1:
+            raise RuleError("n", "be 1 if a unit is given", n)
+        with self._lock:
+            self._ready()
+            if self._fold.stopped is not None:
+                raise Stopped(f"the experiment {self._fold.experiment.name} was stopped: {self._fold.stopped}")
+            earlier = self._earlier(key, unit, count, arms)
+            if earlier is None:
+                events = self._expired(now, inclusive=True)
+                plan = self._narrowed(arms) if snapshot is None else self._from(snapshot, arms, now)
+                decided = [self._draw(plan, now, key, unit) for _ in range(count)]
+                events.extend(decided)
+                last = self._append(events)
+            else:
+                decided, last = earlier, 0
+        if last:
+            self._wait(last)
+        choices = [self._choice(one) for one in decided]
+        return choices[0] if n is None else choices
+
+    def _draw(self, plan: Plan, now: float, key: str | None, unit: str | None) -> Decided:
+        fold = self._fold
+        i = fold.order.issued
+        u = self._uniform(i)
+        place = int(draw(plan.strategy, u))
+        arms, would = fold.experiment.arms, None
+        if plan.mode == "shadow" and fold.policy is not None:
+            would = arms[int(draw(fold.policy.strategy, self._uniform(i, b"shadow")))]
+        due = now + fold.experiment.timeout
+        decided = Decided(
+            i, arms[place], plan.strategy.item(place), plan.weight, plan.mode, fold.epoch, now, due, unit, key, would
+        )
+        fold.apply(decided)
+        return decided
+
+    def _uniform(self, i: int, person: bytes = b"") -> float:
+        """The number in [0, 1) that belongs to a decision: the same whenever it is asked for."""
+        digest = hashlib.blake2b(i.to_bytes(8, "little"), digest_size=8, key=self._key, person=person).digest()
+        return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
+
+    def _earlier(
+        self, key: str | None, unit: str | None, count: int, arms: Sequence[str] | None
+    ) -> list[Decided] | None:
+        """The decisions that were made for this key or unit before, if any."""
+        order, decided = self._fold.order, []
+        if key is not None:
+            decided = self._log.with_key(key)
+            if decided and (len(decided) != count or decided[0].unit != unit):
+                raise Conflict(f"key {key!r} was used for another request")
+        if not decided and unit is not None and unit in order.units:
+            decided = [order.open[order.units[unit]].decided]
+        if not decided:
+            return None
+        for one in decided:
+            if arms is not None and one.arm not in arms:
+                raise Conflict(f"decision {self._id(one.number)} already has arm {one.arm!r}, which is not in arms")
+        return decided
+
+    def _current(self) -> Plan:
+        """What the next decision is drawn from, if all arms are available."""
+        if self._plan is None:
+            fold = self._fold
+            if fold.state == RUNNING and not fold.shadow:
+                self._plan = Plan(fold.policy.strategy, 1.0 - fold.policy.safe_weight, "live")
+            else:
+                self._plan = Plan(self._safe, 0.0, "shadow" if fold.state == RUNNING else "safe")
+        return self._plan
+
+    def _narrowed(self, arms: Sequence[str] | None) -> Plan:
+        """A plan for the arms that are available: never the usual one scaled up."""
+        plan = self._current()
+        if arms is None:
+            return plan
+        available = self._available(arms)
+        if not plan.strategy[~available].any():
+            return plan
+        fold = self._fold
+        reachable = not self._safe[~available].any()
+        if plan.mode == "live" and fold.experiment.hard and hasattr(fold.policy, "upper_costs"):
+            rest = np.where(available, plan.strategy, 0.0)
+            if rest.sum() > 1e-6:
+                rest /= rest.sum()
+                problem = fold.policy.problem
+                weight = weight_needed(rest, fold.policy.upper_costs, problem.thresholds, problem.safe.costs)
+                if weight == 0.0 or (reachable and weight < 1.0):
+                    return Plan(weight * self._safe + (1.0 - weight) * rest, 1.0 - weight, "live")
+        if reachable:
+            return Plan(self._safe, 0.0, "safe" if plan.mode == "live" else plan.mode)
+        missing = [arm for arm, share, there in zip(fold.experiment.arms, self._safe, available, strict=True)
+                   if share > 0.0 and not there]  # fmt: skip
+        raise Unavailable(
+            f"arms must include {' and '.join(map(repr, missing))}, which the baseline needs, "
+            f"as no strategy of the other arms is known to be safe, got {shown(list(arms))}"
+        )
+
+    def _available(self, arms: Any) -> Any:
+        if isinstance(arms, str) or not isinstance(arms, Sequence) or not arms:
+            raise RuleError("arms", "be a list of at least one arm", arms)
+        names = self._fold.experiment.arms
+        for arm in arms:
+            if arm not in names:
+                raise RuleError("arms", f"be among {', '.join(names)}", arms, shown(arm))
+        return np.array([name in arms for name in names])
+
+    def _from(self, snapshot: Snapshot, arms: Sequence[str] | None, now: float) -> Plan:
+        """The plan of a snapshot, if it may still be used; else the baseline."""
+        if not isinstance(snapshot, Snapshot):
+            raise RuleError("snapshot", "be a Snapshot", snapshot)
+        if arms is not None:
+            raise RuleError("arms", "be left out if a snapshot is given", arms)
+        fold = self._fold
+        if fold.state == RUNNING and not fold.shadow and snapshot.valid(now, fold.epoch):
+            return Plan(snapshot.strategy, snapshot.weight, snapshot.mode)
+        return Plan(self._safe, 0.0, "safe")
+
+    def snapshot(self, now: float, lease: float = 60.0) -> Snapshot:
+        """The present strategy, for deciders that draw from it for a while without asking; see `Snapshot`."""
+        now, lease = self._time(now), float(number("lease", lease, LEASE))
+        with self._lock:
+            self._ready()
+            plan, fold = self._current(), self._fold
+            return Snapshot(
+                plan.strategy, plan.weight, fold.epoch, fold.rounds, now + lease, fold.experiment.arms, plan.mode
+            )
+
+    # Feedback.
+
+    def feedback(self, id: str, outcome: Mapping[str, Any], now: float) -> str:
+        """Report what a decision led to, at once or in parts.
+
+        Returns
+        -------
+        str
+            "accepted"; "partial" if some quantities are still missing; "replayed" if all of it was reported before;
+            "late" if the decision had timed out: it is kept for audit and not learnt.
+
+        Raises
+        ------
+        Unknown
+            There is no such decision.
+        Conflict
+            Something else was reported before. The first report stands.
+        """
+        now = self._time(now)
+        with self._lock:
+            self._ready()
+            events = self._expired(now, inclusive=False)
+            try:
+                answer = self._report(id, outcome, now, events)
+            finally:
+                last = self._append(events)
+        self._wait(last)
+        return answer
+
+    def feedback_many(self, items: Sequence[tuple[str, Mapping[str, Any]]], now: float) -> list[str | Exception]:
+        """Report on many decisions in one write: for each the answer of `feedback`, or the error it would raise."""
+        now, answers = self._time(now), []
+        with self._lock:
+            self._ready()
+            events = self._expired(now, inclusive=False)
+            for id, outcome in items:
+                try:
+                    answers.append(self._report(id, outcome, now, events))
+                except (Unknown, Conflict, RuleError) as error:
+                    answers.append(error)  # type: ignore[arg-type]
+            last = self._append(events)
+        self._wait(last)
+        return answers  # type: ignore[return-value]
+
+    def _report(self, id: str, outcome: Mapping[str, Any], now: float, events: list[Event]) -> str:
+        """Apply a report; events that it leads to are added to those that have not been written yet."""
+        i, fold = self._number(id), self._fold
+        values = self._checked(outcome)
+        pending = fold.order.open.get(i)
+        if pending is None:
+            return self._report_again(i, values, now, events)
+        before = pending.outcome
+        if before is not None:
+            self._agree(i, values, before)
+            values = {name: value for name, value in values.items() if name not in before}
+            if not values:
+                return "replayed"
+        self._apply(Reported(i, values, now), events)
+        return "partial" if i in fold.order.open else "accepted"
+
+    def _report_again(self, i: int, values: Mapping[str, float], now: float, events: list[Event]) -> str:
+        """Feedback on a decision that is settled."""
+        known: dict[str, float] = {}
+        expired = cancelled = False
+        about = [*self._log.about(i), *(one for one in events if getattr(one, "number", None) == i)]
+        for event in about:
+            expired, cancelled = expired or isinstance(event, Expired), cancelled or isinstance(event, Cancelled)
+            known.update(getattr(event, "outcome", {}))
+        if cancelled:
+            raise Conflict(f"decision {self._id(i)} was cancelled")
+        if not expired:
+            self._agree(i, values, known)
+            return "replayed"
+        if any(known.get(name) != value for name, value in values.items()):
+            self._apply(Late(i, values, now), events)
+        return "late"
+
+    def _agree(self, i: int, values: Mapping[str, float], known: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if name in known and known[name] != value:
+                raise Conflict(
+                    f"decision {self._id(i)} was reported with {name} = {known[name]:g}, which stands, got {value:g}"
+                )
+
+    def _checked(self, outcome: Any) -> dict[str, float]:
+        if not isinstance(outcome, Mapping) or not outcome:
+            raise RuleError("outcome", f"have values of {', '.join(self._quantities)}", outcome)
+        values = {}
+        for name, value in outcome.items():
+            quantity = self._quantities.get(name)
+            if quantity is not None:
+                values[name] = quantity.checked(value)
+            elif name not in self._fold.retired:
+                raise RuleError("outcome", f"have no keys but {', '.join(self._quantities)}", outcome, shown(name))
+        return values
+
+    def cancel(self, id: str, reason: str = "not carried out") -> None:
+        """Take back a decision that was never carried out: nothing is learnt from it.
+
+        Never cancel because of how it went: report that, or let it time out.
+        """
+        checked_text("reason", reason)
+        with self._lock:
+            self._ready()
+            i, events = self._number(id), []  # type: ignore[var-annotated]
+            pending = self._fold.order.open.get(i)
+            if pending is None:
+                if not any(isinstance(event, Cancelled) for event in self._log.about(i)):
+                    raise Conflict(f"decision {id} is settled")
+            elif pending.outcome is not None:
+                raise Conflict(f"decision {id} has feedback, so it was carried out")
+            else:
+                self._apply(Cancelled(i, reason), events)
+            last = self._append(events)
+        self._wait(last)
+
+    def observe(self, arm: str, outcome: Mapping[str, Any]) -> None:
+        """Learn the costs of an arm that was chosen elsewhere, such as in an earlier experiment.
+
+        Its means must be the same as here, and observations must not have been selected by what they are. All
+        guardrails are needed. The objective is ignored: the probability with which the arm was chosen is not known.
+        """
+        with self._lock:
+            self._ready()
+            fold = self._fold
+            if arm not in fold.experiment.arms:
+                raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", arm)
+            values = self._checked(outcome)
+            for guardrail in fold.experiment.guardrails:
+                if guardrail.name not in values:
+                    raise RuleError("outcome", f"have a value of {guardrail.name}", outcome)
+            if fold.policy is not None and not hasattr(fold.policy, "observe"):
+                raise RuleError("policy", "be solb or colb to learn from observations", fold.experiment.policy)
+            events: list[Event] = []
+            self._apply(Observed(arm, values), events)
+            last = self._append(events)
+        self._wait(last)
+
+    def expire(self, now: float) -> int:
+        """Settle every decision that is due by the worst case; `decide` and `feedback` do so, too.
+
+        Returns
+        -------
+        int
+            How many decisions have timed out since the last call.
+        """
+        now = self._time(now)
+        with self._lock:
+            self._ready()
+            last = self._append(self._expired(now, inclusive=True))
+            count, self._timed_out = self._timed_out, 0
+        self._wait(last)
+        return count
+
+    def _expired(self, now: float, inclusive: bool) -> list[Event]:
+        events: list[Event] = []
+        for i in self._fold.order.due_by(now, inclusive):
+            self._timed_out += 1
+            self._apply(Expired(i, now), events)
+        return events
+
+    # Operating.
+
+    def status(self) -> Status:
+        """What is going on."""
+        with self._lock:
+            self._ready()
+            plan = self._current()
+            shares = dict(zip(self._fold.experiment.arms, plan.strategy.tolist(), strict=True))
+            return status_of(self._fold, shares, 1.0 - plan.weight)
+
+    def hold(self, reason: str) -> None:
+        """Serve the baseline until `resume`."""
+        self._operate(Held(checked_text("reason", reason)))
+
+    def stop(self, reason: str) -> None:
+        """End the experiment: `decide` refuses from now on, feedback is still taken."""
+        self._operate(Ended(checked_text("reason", reason)))
+
+    def switch(self, mode: str, reason: str) -> None:
+        """Begin or end shadow mode."""
+        shadow = choice("mode", mode, ("live", "shadow")) == "shadow"
+        self._operate(Switched(shadow, checked_text("reason", reason)))
+
+    def resume(self, reason: str, experiment: Experiment | None = None) -> None:
+        """End a hold.
+
+        After an alarm about costs this begins a new epoch, which forgets what was learnt and spends a delta of its own.
+        If the alarm was about the baseline, its costs are measured first, unless `experiment` states them again.
+        """
+        checked_text("reason", reason)
+        with self._lock:
+            self._ready()
+            fold = self._fold
+            if fold.held is None:
+                raise RuleError("resume", "be called while the experiment is held", None, f"a call while {fold.state}")
+            if experiment is None and not fold.alarmed & COST_ALARMS:
+                if "horizon" in fold.alarmed:
+                    raise RuleError("experiment", "be given, with another horizon, after the horizon is reached", None)
+                last = self._operate_now(Resumed(reason))
+            else:
+                after = fold.experiment if experiment is None else experiment
+                doubted = fold.experiment.hard and ("baseline" in fold.alarmed or self._baseline_doubted())
+                if experiment is None and doubted:
+                    after = Experiment.from_dict({**after.to_dict(), "baseline_costs": None})
+                last = self._change(after, reason, keep=not fold.alarmed & COST_ALARMS)
+        self._wait(last)
+
+    def _baseline_doubted(self) -> bool:
+        """Whether a contradiction of this epoch was about the baseline's stated costs."""
+        fold = self._fold
+        return "contradiction" in fold.alarmed and any(
+            alarm.kind == "contradiction" and alarm.guardrail is not None for alarm in fold.alarms
+        )
+
+    def change(self, experiment: Experiment, reason: str, keep: bool = True) -> bool:
+        """Begin a new epoch with another experiment, and a delta of its own.
+
+        What was learnt is replayed into it if it still means the same: the same quantities, or fewer, in the same
+        directions and in ranges at least as wide, and no alarm about costs.
+
+        Parameters
+        ----------
+        keep
+            False to forget what was learnt in any case, such as after a new release of what is behind an arm.
+
+        Returns
+        -------
+        bool
+            Whether what was learnt is kept.
+        """
+        if not isinstance(experiment, Experiment):
+            raise RuleError("experiment", "be an Experiment", experiment)
+        checked_text("reason", reason)
+        with self._lock:
+            self._ready()
+            if experiment.name != self._fold.experiment.name:
+                raise RuleError(
+                    "experiment", f"keep its name, {self._fold.experiment.name!r}", experiment, experiment.name
+                )
+            kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
+            last = self._change(experiment, reason, kept)
+        self._wait(last)
+        return kept
+
+    def _change(self, experiment: Experiment, reason: str, keep: bool) -> int:
+        kept = keep and means_the_same(self._fold.experiment, experiment)
+        if self._fold.stopped is not None:
+            raise Stopped(f"the experiment {experiment.name} was stopped: {self._fold.stopped}")
+        Fold(MemoryLog()).apply(Created(experiment.to_dict(), "00", False, {}))  # whether the policy takes its options
+        last = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason))
+        self._read_experiment()
+        return last
+
+    def _operate(self, event: Event) -> None:
+        with self._lock:
+            self._ready()
+            last = self._operate_now(event)
+        self._wait(last)
+
+    def _operate_now(self, event: Event) -> int:
+        if self._fold.stopped is not None:
+            raise Stopped(f"the experiment {self._fold.experiment.name} was stopped: {self._fold.stopped}")
+        events: list[Event] = []
+        self._apply(event, events)
+        return self._append(events)
+
+    def close(self) -> None:
+        """Let go of the log; later calls are refused."""
+        with self._lock:
+            self._broken = self._broken or ValueError("it was closed")
+            self._log.close()
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Events.
+
+    def _apply(self, event: Event, events: list[Event]) -> None:
+        """Apply an event and everything that follows from it; all of it is added to the events to write."""
+        fold, ahead = self._fold, [event]
+        for one in ahead:
+            again = (isinstance(one, Alarm) and one.holds and one.kind in fold.alarmed) or (
+                isinstance(one, Measured) and fold.policy is not None
+            )
+            if not again:
+                events.append(one)
+                ahead += fold.apply(one)
+        self._plan = None
+
+    def _append(self, events: Sequence[Event]) -> int:
+        if not events:
+            return 0
+        last = self._log.append(events)
+        due = max(CHECKPOINT_EVERY, 4 * len(self._fold.order.open))
+        if self._log.durable and self._fold.last - self._checkpointed >= due:
+            self._checkpointed = self._fold.last
+            self._log.save_checkpoint(self._fold.last, self._fold.to_bytes())
+        return last
+
+    def _wait(self, last: int) -> None:
+        if last and self._log.durable:
+            try:
+                self._log.wait(last)
+            except BaseException as error:
+                self._broken = error
+                raise
+
+    def _ready(self) -> None:
+        if self._broken is not None:
+            raise RuntimeError(f"this experiment must be opened again: {self._broken}") from self._broken
+
+    # Names.
+
+    def _id(self, i: int) -> str:
+        return f"{self._prefix}-{i}"
+
+    def _choice(self, one: Decided) -> Choice:
+        return Choice(f"{self._prefix}-{one.number}", one.arm, one.propensity, one.epoch, one.mode, one.due, one.would)
+
+    def _number(self, id: Any) -> int:
+        """The number of a decision, from its id."""
+        if isinstance(id, str):
+            prefix, _, digits = id.partition("-")
+            if prefix == self._prefix and digits.isascii() and digits.isdigit() and len(digits) < 19:
+                i = int(digits)
+                if i < self._fold.order.issued and str(i) == digits:
+                    return i
+        raise Unknown(f"no decision of {self._fold.experiment.name} has the id {shown(id)}")
+
+    @staticmethod
+    def _time(now: Any) -> float:
+        return now if type(now) is float and -1e15 <= now <= 1e15 else float(number("now", now, TIME))
+
+    def __repr__(self) -> str:
+        return f"Live({self._fold.experiment.name!r}) {self._fold.state} at round {self._fold.rounds}"
+
+
+def checked_text(name: str, value: Any) -> str:
+    """Return a reason, key or unit: text that is neither empty nor too long."""
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
+        raise RuleError(name, f"be text of 1 to {LONGEST_TEXT} characters", value)
+    return value
+
+
+def means_the_same(before: Experiment, after: Experiment) -> bool:
+    """Whether outcomes of one experiment can be learnt in another."""
+    old = {one.name: one for one in before.quantities}
+    return type(after.objective) is type(before.objective) and all(
+        one.name in old
+        and one.less_is_better == old[one.name].less_is_better
+        and one.low <= old[one.name].low
+        and one.high >= old[one.name].high
+        for one in after.quantities
+    )

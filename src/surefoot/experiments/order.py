@@ -1,0 +1,216 @@
+"""Decisions from the draw to the moment they are learnt: open, settled, released in order.
+
+Bounds hold along the costs of an arm's first n *decisions*. So there is a queue for each arm, and a decision leaves it
+when it is settled and is the oldest. What is served is watched in the order of all decisions, so there is a line for
+all arms, too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, NamedTuple
+
+from surefoot.experiments.events import Cancelled, Changed, Created, Decided, Event, Expired, Observed, Reported
+
+OPEN, REPORTED, EXPIRED, CANCELLED = range(4)
+SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
+
+
+class Pending:
+    """A decision that is open, or settled but behind an open one."""
+
+    __slots__ = ("decided", "lined", "outcome", "queued", "settled")
+
+    def __init__(self, decided: Decided) -> None:
+        self.decided = decided
+        self.outcome: Mapping[str, float] | None = None  # what was reported so far
+        self.settled = OPEN
+        self.queued = self.lined = True  # whether it is still in its arm's queue, and in the line
+
+
+class Round(NamedTuple):
+    """A settled decision, in the order in which rounds are learnt, or an observation of an arm chosen elsewhere."""
+
+    number: int | None
+    arm: str
+    propensity: float | None
+    weight: float
+    source: str  # "feedback", "timeout" or "observation"
+    outcome: Mapping[str, float]  # what is missing counts as the worst case
+
+
+class Order:
+    """Open decisions and the queues behind them, as a fold over events.
+
+    Parameters
+    ----------
+    needed
+        The quantities that a complete outcome has.
+    """
+
+    def __init__(self, needed: Set[str]) -> None:
+        self.needed = needed
+        self.issued = 0
+        self.open: dict[int, Pending] = {}
+        self.units: dict[str, int] = {}
+        self.keys: dict[str, list[int]] = {}
+        self._queues: dict[str, deque[Pending]] = {}
+        self._line: deque[Pending] = deque()
+        self._due: list[tuple[float, int]] = []
+
+    def decide(self, event: Decided) -> None:
+        """Add a decision, at the end of its arm's queue and of the line."""
+        pending = Pending(event)
+        self._add(pending)
+        queue = self._queues.get(event.arm)
+        if queue is None:
+            queue = self._queues[event.arm] = deque()
+        queue.append(pending)
+        self._line.append(pending)
+        self.issued = event.number + 1
+
+    def _add(self, pending: Pending) -> None:
+        event = pending.decided
+        self.open[event.number] = pending
+        heapq.heappush(self._due, (event.due, event.number))
+        if event.unit is not None:
+            self.units[event.unit] = event.number
+        if event.key is not None:
+            self.keys.setdefault(event.key, []).append(event.number)
+
+    def report(self, event: Reported) -> Pending | None:
+        """Add feedback to a decision; return the decision if that settles it."""
+        pending = self.open[event.number]
+        outcome = event.outcome if pending.outcome is None else {**pending.outcome, **event.outcome}
+        pending.outcome = outcome
+        return self._settle(pending, REPORTED) if self.needed <= outcome.keys() else None
+
+    def expire(self, event: Expired) -> Pending:
+        """Settle a decision by the worst case."""
+        return self._settle(self.open[event.number], EXPIRED)
+
+    def cancel(self, event: Cancelled) -> Pending:
+        """Take a decision out: it was never carried out."""
+        return self._settle(self.open[event.number], CANCELLED)
+
+    def _settle(self, pending: Pending, how: int) -> Pending:
+        event = pending.decided
+        pending.settled = how
+        del self.open[event.number]
+        if event.unit is not None and self.units.get(event.unit) == event.number:
+            del self.units[event.unit]
+        if event.key is not None:
+            numbers = self.keys[event.key]
+            numbers.remove(event.number)
+            if not numbers:
+                del self.keys[event.key]
+        return pending
+
+    def released(self, arm: str) -> Iterator[Pending]:
+        """Take the decisions out of an arm's queue that are settled and have none before them that is open."""
+        queue = self._queues.get(arm)
+        while queue and queue[0].settled:
+            pending = queue.popleft()
+            pending.queued = False
+            yield pending
+
+    def passed(self) -> Iterator[Pending]:
+        """Take the decisions out of the line that are settled and have none before them that is open."""
+        line = self._line
+        while line and line[0].settled:
+            pending = line.popleft()
+            pending.lined = False
+            yield pending
+
+    def due_by(self, now: float, inclusive: bool = True) -> list[int]:
+        """The open decisions that are due by now, in the order in which they became due."""
+        numbers, due = [], self._due
+        while due and (due[0][0] < now or (inclusive and due[0][0] == now)):
+            number = heapq.heappop(due)[1]
+            if number in self.open:
+                numbers.append(number)
+        return numbers
+
+    def change(self, kept: bool, needed: Set[str]) -> None:
+        """Begin an epoch: nothing older is watched, and nothing older is learnt unless knowledge is kept."""
+        self.needed = needed
+        for pending in self._line:
+            pending.lined = False
+        self._line.clear()
+        if not kept:
+            for queue in self._queues.values():
+                for pending in queue:
+                    pending.queued = False
+            self._queues.clear()
+
+    def to_list(self) -> list[Any]:
+        """All decisions that are open, or behind open ones, as JSON-able data."""
+        behind = {one.decided.number: one for queue in self._queues.values() for one in queue}
+        behind.update({one.decided.number: one for one in self._line})
+        behind.update(self.open)
+        return [
+            [list(one.decided), None if one.outcome is None else dict(one.outcome), one.settled, one.queued, one.lined]
+            for _, one in sorted(behind.items())
+        ]
+
+    @classmethod
+    def from_list(cls, needed: Set[str], issued: int, saved: Iterable[Any]) -> Order:
+        """The decisions that `to_list` wrote."""
+        order = cls(needed)
+        for decided, outcome, settled, queued, lined in saved:
+            pending = Pending(Decided(*decided))
+            pending.outcome, pending.settled, pending.queued, pending.lined = outcome, settled, queued, lined
+            if not settled:
+                order._add(pending)
+            if queued:
+                order._queues.setdefault(pending.decided.arm, deque()).append(pending)
+            if lined:
+                order._line.append(pending)
+        order.issued = issued
+        return order
+
+
+def as_round(pending: Pending) -> Round:
+    """A settled decision as it is learnt."""
+    decided = pending.decided
+    return Round(
+        decided.number, decided.arm, decided.propensity, decided.weight, SOURCES[pending.settled], pending.outcome or {}
+    )
+
+
+def rounds(events: Iterable[tuple[int, Event]]) -> Iterator[Round]:
+    """The rounds that a log leads to, in the order in which they are learnt.
+
+    The first event must be the beginning of the experiment or of an epoch. Decisions from before it are ignored, and so
+    is their feedback.
+    """
+    order = Order(frozenset())
+    for _, event in events:
+        settled = None
+        if isinstance(event, Decided):
+            order.decide(event)
+        elif isinstance(event, Observed):
+            yield Round(None, event.arm, None, 0.0, "observation", event.outcome)
+        elif isinstance(event, Created):
+            order = Order(names_in(event.experiment))
+        elif isinstance(event, Changed):
+            order.change(event.kept, names_in(event.experiment))
+        elif isinstance(event, Reported | Expired | Cancelled) and event.number in order.open:
+            settled = STEPS[type(event)](order, event)
+        if settled is not None:
+            for pending in order.released(settled.decided.arm):
+                if pending.settled != CANCELLED:
+                    yield as_round(pending)
+
+
+def names_in(experiment: Mapping[str, Any]) -> Set[str]:
+    """The quantities of an experiment, from its JSON-able form."""
+    objective = experiment["objective"]
+    names = [objective.get("maximise", objective.get("minimise"))]
+    return frozenset(names + [guardrail["name"] for guardrail in experiment["guardrails"]])
+
+
+STEPS: dict[Any, Any] = {Reported: Order.report, Expired: Order.expire, Cancelled: Order.cancel}
+"""What each event does to an open decision."""

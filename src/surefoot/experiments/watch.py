@@ -1,0 +1,172 @@
+"""The watch: whether what is served keeps what was promised, and whether feedback can be trusted.
+
+It sees decisions in the order in which they were made, over all arms: a single arm may cost more than a limit, so in
+the order of release per arm it would raise false alarms.
+
+Feedback that never came counts as the worst case, as it does in learning, but not for arms of the baseline: their costs
+were stated, not learnt, so nothing that is missing there may count against them. Thus the mean cost of what is served,
+counted in this way, is at most the limit whenever the bounds hold and the baseline's costs are as stated, whatever
+feedback is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from surefoot.experiments.events import Alarm
+from surefoot.experiments.experiment import Experiment
+from surefoot.experiments.order import EXPIRED, Pending
+from surefoot.kernels.detector import bets_against, detect, detect_one
+from surefoot.rules import Floats
+
+ROUNDS_PER_FALSE_ALARM = 100_000.0
+"""There is at most one false alarm in this many decisions on average: for all guardrails, served and baseline alike."""
+LOST_SHARE = 0.1
+"""An arm whose feedback is lost more often than this raises an alarm."""
+CANCEL_LEVEL = 1e-3
+"""Probability of ever finding that cancellations differ between arms when they do not."""
+
+
+class Detector:
+    """Detects which of several means has risen above its limit."""
+
+    def __init__(self, limits: Floats, enough: float) -> None:
+        self.limits, self.enough = np.ascontiguousarray(limits, np.float64), enough
+        self.bets = bets_against(self.limits)
+        self.evidence = np.zeros_like(self.bets)
+
+    def see(self, values: Floats) -> int:
+        """Take in one value of each; return the index of one that has risen, or -1."""
+        return int(detect(self.evidence, self.bets, self.limits, values, self.enough))
+
+    def see_one(self, place: int, value: float) -> bool:
+        """Take in one value of one of them; return whether it has risen."""
+        return bool(detect_one(self.evidence, self.bets, self.limits, place, value, self.enough))
+
+
+class Watch:
+    """The detectors of an epoch.
+
+    Parameters
+    ----------
+    experiment
+        What is promised.
+    baseline_costs
+        The baseline's costs in [0, 1] as stated or measured; None if they are not known yet.
+    """
+
+    def __init__(self, experiment: Experiment, baseline_costs: Floats | None) -> None:
+        self.experiment = experiment
+        self.seen = 0
+        n_guardrails, n_arms = len(experiment.guardrails), len(experiment.arms)
+        enough = ROUNDS_PER_FALSE_ALARM * 2 * max(1, n_guardrails)
+        thresholds = np.array([guardrail.threshold for guardrail in experiment.guardrails])
+        self.served = Detector(thresholds, enough) if experiment.hard and n_guardrails else None
+        self.baseline = None
+        if baseline_costs is not None and n_guardrails:
+            self.baseline = Detector(baseline_costs, enough)
+        self.lost = Detector(np.full(n_arms, LOST_SHARE), ROUNDS_PER_FALSE_ALARM * n_arms)
+        self.reported_lost: set[str] = set()
+        self.cancelled = {arm: 0 for arm in experiment.arms}
+        self.ended = {arm: 0 for arm in experiment.arms}
+        self.found_cancelled = False
+        self._places = {arm: place for place, arm in enumerate(experiment.arms)}
+        shares = experiment.safe_strategy
+        self._in_baseline = [share > 0.0 for share in shares]
+        self._alone = max(shares) == 1.0
+        self._costs = np.zeros(n_guardrails)
+
+    def see(self, pending: Pending, costs: Any, held: bool) -> Iterator[Alarm]:
+        """Watch one more decision that was carried out.
+
+        Parameters
+        ----------
+        costs
+            Its cost of each guardrail in [0, 1], None where feedback is missing.
+        held
+            Whether the experiment is held: then what is served is the baseline, and only that is watched.
+        """
+        self.seen += 1
+        decided, place = pending.decided, self._places[pending.decided.arm]
+        in_baseline = self._in_baseline[place]
+        missing = 0.0 if in_baseline else 1.0
+        for i, cost in enumerate(costs):
+            self._costs[i] = missing if cost is None else cost
+        if self.served is not None and not held:
+            found = self.served.see(self._costs)
+            if found >= 0:
+                yield self._rise("served", found, "served")
+        if self.baseline is not None and in_baseline and (self._alone or decided.weight == 0.0):
+            found = self.baseline.see(self._costs)
+            if found >= 0:
+                yield self._rise("baseline", found, "of the baseline")
+        lost = pending.settled == EXPIRED
+        self.ended[decided.arm] += 1
+        if self.lost.see_one(place, float(lost)) and decided.arm not in self.reported_lost:
+            self.reported_lost.add(decided.arm)
+            message = f"feedback of {decided.arm} is lost more often than {LOST_SHARE:.0%}: it counts as the worst case"
+            yield Alarm("lost", None, decided.arm, self.seen, message, False)
+
+    def _rise(self, kind: str, place: int, what: str) -> Alarm:
+        guardrail = self.experiment.guardrails[place]
+        detector = self.served if kind == "served" else self.baseline
+        assert detector is not None
+        limit = guardrail.shown(guardrail.value(float(detector.limits[place])))
+        side = "above" if guardrail.less_is_better else "below"
+        stated = "the limit" if kind == "served" else "what was stated or measured,"
+        message = f"the mean {guardrail.name} {what} is {side} {stated} {limit}"
+        return Alarm(kind, guardrail.name, None, self.seen, message, True)
+
+    def cancel(self, arm: str) -> Alarm | None:
+        """Count a cancellation; raise an alarm if some arm is cancelled more often than another."""
+        self.cancelled[arm] += 1
+        self.ended[arm] += 1
+        if self.found_cancelled:
+            return None
+        level = CANCEL_LEVEL / len(self.ended)
+        bounds = {
+            name: interval(self.cancelled[name] / ended, ended, level) for name, ended in self.ended.items() if ended
+        }
+        most = max(bounds, key=lambda name: bounds[name][0])
+        least = min(bounds, key=lambda name: bounds[name][1])
+        if bounds[most][0] <= bounds[least][1]:
+            return None
+        self.found_cancelled = True
+        message = f"{most} is cancelled more often than {least}: if that depends on outcomes, the bounds are wrong"
+        return Alarm("cancelled", None, most, self.seen, message, False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The watch as JSON-able data."""
+        detectors = {"served": self.served, "baseline": self.baseline, "lost": self.lost}
+        return {
+            "seen": self.seen,
+            "evidence": {name: None if one is None else one.evidence.tolist() for name, one in detectors.items()},
+            "reported_lost": sorted(self.reported_lost),
+            "cancelled": self.cancelled,
+            "ended": self.ended,
+            "found_cancelled": self.found_cancelled,
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on where `to_dict` was written."""
+        self.seen, self.found_cancelled = saved["seen"], saved["found_cancelled"]
+        self.reported_lost = set(saved["reported_lost"])
+        self.cancelled, self.ended = dict(saved["cancelled"]), dict(saved["ended"])
+        for name, evidence in saved["evidence"].items():
+            detector = getattr(self, name)
+            if detector is not None:
+                detector.evidence[:] = evidence
+
+
+def interval(share: float, n: int, level: float) -> tuple[float, float]:
+    """Bounds on a probability that hold for all n at once, with probability 1 - level.
+
+    Hoeffding's maximal inequality on each stretch from 2^j to 2^(j+1), with level / ((j + 1) (j + 2)) of the level.
+    """
+    j = n.bit_length() - 1
+    radius = math.sqrt(2**j * math.log(2 * (j + 1) * (j + 2) / level)) / n
+    return share - radius, share + radius
