@@ -23,12 +23,13 @@ from surefoot.rules import SHARE, SUM_TOLERANCE, Range, RuleError, choice, numbe
 
 TIMEOUT = Range(0, 1e9, open_low=True)
 MARGIN = Range(0, 1, open_high=True)
+ALARM_EVERY = Range(100, 1e12)
 MEASURING_SHARE = 0.2
 """The part of delta that is spent on measuring the baseline, if its costs are not known."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 KEYS = (
     "name", "arms", "objective", "guardrails", "baseline", "baseline_costs", "timeout", "policy", "options", "delta",
-    "horizon", "margin",
+    "horizon", "margin", "alarm_every",
 )  # fmt: skip
 
 
@@ -65,6 +66,9 @@ class Experiment:
         Number of decisions to learn from, if the policy needs one. Then the experiment is held.
     margin
         For a baseline that is measured: the share of each limit that it must leave unused before learning begins.
+    alarm_every
+        There is at most one false alarm in this many decisions on average, for all guardrails together. A smaller
+        number finds a drift a little earlier: the time to find it grows with the logarithm.
 
     Examples
     --------
@@ -97,6 +101,7 @@ class Experiment:
     delta: float = 0.05
     horizon: int | None = None
     margin: float = 0.1
+    alarm_every: float = 1e6
 
     def __init__(
         self,
@@ -113,6 +118,7 @@ class Experiment:
         delta: float = 0.05,
         horizon: int | None = None,
         margin: float = 0.1,
+        alarm_every: float = 1e6,
     ) -> None:
         arms, guardrails = checked_arms(arms), checked_guardrails(guardrails, objective)
         checked = {
@@ -128,6 +134,7 @@ class Experiment:
             "delta": float(number("delta", delta, DELTA)),
             "horizon": None if horizon is None else number("horizon", horizon, HORIZON),
             "margin": float(number("margin", margin, MARGIN)),
+            "alarm_every": float(number("alarm_every", alarm_every, ALARM_EVERY)),
         }
         for key, value in checked.items():
             object.__setattr__(self, key, value)
@@ -191,6 +198,7 @@ class Experiment:
             "delta": self.delta,
             "horizon": self.horizon,
             "margin": self.margin,
+            "alarm_every": self.alarm_every,
         }
 
     @classmethod

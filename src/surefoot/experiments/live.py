@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.experiments.events import (
-    Alarm,
     Cancelled,
     Changed,
     Created,
@@ -23,7 +22,6 @@ from surefoot.experiments.events import (
     Held,
     Late,
     Log,
-    Measured,
     MemoryLog,
     Observed,
     Reported,
@@ -233,17 +231,16 @@ class Live:
             self._ready()
             if self._fold.stopped is not None:
                 raise Stopped(f"the experiment {self._fold.experiment.name} was stopped: {self._fold.stopped}")
-            earlier = self._earlier(key, unit, count, arms)
-            if earlier is None:
-                events = self._expired(now, inclusive=True)
-                plan = self._narrowed(arms) if snapshot is None else self._from(snapshot, arms, now)
-                decided = [self._draw(plan, now, key, unit) for _ in range(count)]
-                events.extend(decided)
+            events = self._expired(now, inclusive=True)
+            try:
+                decided = self._earlier(key, unit, count, arms)
+                if not decided:
+                    plan = self._narrowed(arms) if snapshot is None else self._from(snapshot, arms, now)
+                    decided = [self._draw(plan, now, key, unit) for _ in range(count)]
+                    events.extend(decided)
+            finally:
                 last = self._append(events)
-            else:
-                decided, last = earlier, 0
-        if last:
-            self._wait(last)
+        self._wait(last)
         choices = [self._choice(one) for one in decided]
         return choices[0] if n is None else choices
 
@@ -267,10 +264,8 @@ class Live:
         digest = hashlib.blake2b(i.to_bytes(8, "little"), digest_size=8, key=self._key, person=person).digest()
         return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 
-    def _earlier(
-        self, key: str | None, unit: str | None, count: int, arms: Sequence[str] | None
-    ) -> list[Decided] | None:
-        """The decisions that were made for this key or unit before, if any."""
+    def _earlier(self, key: str | None, unit: str | None, count: int, arms: Sequence[str] | None) -> list[Decided]:
+        """The decisions that were made for this key or unit before."""
         order, decided = self._fold.order, []
         if key is not None:
             decided = self._log.with_key(key)
@@ -278,8 +273,6 @@ class Live:
                 raise Conflict(f"key {key!r} was used for another request")
         if not decided and unit is not None and unit in order.units:
             decided = [order.open[order.units[unit]].decided]
-        if not decided:
-            return None
         for one in decided:
             if arms is not None and one.arm not in arms:
                 raise Conflict(f"decision {self._id(one.number)} already has arm {one.arm!r}, which is not in arms")
@@ -554,18 +547,10 @@ class Live:
                 last = self._operate_now(Resumed(reason))
             else:
                 after = fold.experiment if experiment is None else experiment
-                doubted = fold.experiment.hard and ("baseline" in fold.alarmed or self._baseline_doubted())
-                if experiment is None and doubted:
+                if experiment is None and fold.experiment.hard and "baseline" in fold.alarmed:
                     after = Experiment.from_dict({**after.to_dict(), "baseline_costs": None})
                 last = self._change(after, reason, keep=not fold.alarmed & COST_ALARMS)
         self._wait(last)
-
-    def _baseline_doubted(self) -> bool:
-        """Whether a contradiction of this epoch was about the baseline's stated costs."""
-        fold = self._fold
-        return "contradiction" in fold.alarmed and any(
-            alarm.kind == "contradiction" and alarm.guardrail is not None for alarm in fold.alarms
-        )
 
     def change(self, experiment: Experiment, reason: str, keep: bool = True) -> bool:
         """Begin a new epoch with another experiment, and a delta of its own.
@@ -635,15 +620,16 @@ class Live:
 
     def _apply(self, event: Event, events: list[Event]) -> None:
         """Apply an event and everything that follows from it; all of it is added to the events to write."""
-        fold, ahead = self._fold, [event]
-        for one in ahead:
-            again = (isinstance(one, Alarm) and one.holds and one.kind in fold.alarmed) or (
-                isinstance(one, Measured) and fold.policy is not None
-            )
-            if not again:
-                events.append(one)
-                ahead += fold.apply(one)
+        fold = self._fold
         self._plan = None
+        try:
+            events.append(event)
+            for one in fold.apply(event):
+                if not fold.has(one):
+                    self._apply(one, events)
+        except BaseException as error:
+            self._broken = error  # the state may be half changed, and what is in the log is right
+            raise
 
     def _append(self, events: Sequence[Event]) -> int:
         if not events:

@@ -12,7 +12,7 @@ feedback is lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,6 @@ from surefoot.experiments.order import EXPIRED, Pending
 from surefoot.kernels.detector import bets_against, detect, detect_one
 from surefoot.rules import Floats
 
-ROUNDS_PER_FALSE_ALARM = 100_000.0
-"""There is at most one false alarm in this many decisions on average: for all guardrails, served and baseline alike."""
 LOST_SHARE = 0.1
 """An arm whose feedback is lost more often than this raises an alarm."""
 CANCEL_LEVEL = 1e-3
@@ -63,13 +61,13 @@ class Watch:
         self.experiment = experiment
         self.seen = 0
         n_guardrails, n_arms = len(experiment.guardrails), len(experiment.arms)
-        enough = ROUNDS_PER_FALSE_ALARM * 2 * max(1, n_guardrails)
+        enough = experiment.alarm_every * 2 * max(1, n_guardrails)  # served and baseline, for each guardrail
         thresholds = np.array([guardrail.threshold for guardrail in experiment.guardrails])
         self.served = Detector(thresholds, enough) if experiment.hard and n_guardrails else None
         self.baseline = None
         if baseline_costs is not None and n_guardrails:
             self.baseline = Detector(baseline_costs, enough)
-        self.lost = Detector(np.full(n_arms, LOST_SHARE), ROUNDS_PER_FALSE_ALARM * n_arms)
+        self.lost = Detector(np.full(n_arms, LOST_SHARE), experiment.alarm_every * n_arms)
         self.reported_lost: set[str] = set()
         self.cancelled = {arm: 0 for arm in experiment.arms}
         self.ended = {arm: 0 for arm in experiment.arms}
@@ -80,8 +78,8 @@ class Watch:
         self._alone = max(shares) == 1.0
         self._costs = np.zeros(n_guardrails)
 
-    def see(self, pending: Pending, costs: Any, held: bool) -> Iterator[Alarm]:
-        """Watch one more decision that was carried out.
+    def see(self, pending: Pending, costs: Sequence[float | None], held: bool) -> list[Alarm]:
+        """Watch one more decision that was carried out; return the alarms.
 
         Parameters
         ----------
@@ -91,6 +89,7 @@ class Watch:
             Whether the experiment is held: then what is served is the baseline, and only that is watched.
         """
         self.seen += 1
+        alarms: list[Alarm] = []
         decided, place = pending.decided, self._places[pending.decided.arm]
         in_baseline = self._in_baseline[place]
         missing = 0.0 if in_baseline else 1.0
@@ -99,17 +98,18 @@ class Watch:
         if self.served is not None and not held:
             found = self.served.see(self._costs)
             if found >= 0:
-                yield self._rise("served", found, "served")
+                alarms.append(self._rise("served", found, "served"))
         if self.baseline is not None and in_baseline and (self._alone or decided.weight == 0.0):
             found = self.baseline.see(self._costs)
             if found >= 0:
-                yield self._rise("baseline", found, "of the baseline")
+                alarms.append(self._rise("baseline", found, "of the baseline"))
         lost = pending.settled == EXPIRED
         self.ended[decided.arm] += 1
         if self.lost.see_one(place, float(lost)) and decided.arm not in self.reported_lost:
             self.reported_lost.add(decided.arm)
             message = f"feedback of {decided.arm} is lost more often than {LOST_SHARE:.0%}: it counts as the worst case"
-            yield Alarm("lost", None, decided.arm, self.seen, message, False)
+            alarms.append(Alarm("lost", None, decided.arm, self.seen, message, False))
+        return alarms
 
     def _rise(self, kind: str, place: int, what: str) -> Alarm:
         guardrail = self.experiment.guardrails[place]

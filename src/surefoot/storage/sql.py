@@ -43,10 +43,8 @@ checkpoints = sa.Table(
 
 
 def engine_for(path: Path) -> sa.Engine:
-    """A SQLite engine that loses nothing it has committed, and whose transactions begin when they are told to."""
-    engine = sa.create_engine(
-        f"sqlite:///{path}", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False, "timeout": 10.0}
-    )
+    """A SQLite engine that loses nothing it has committed, and whose transactions begin as those of a writer."""
+    engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": 10.0})
 
     @sa.event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:
@@ -56,7 +54,8 @@ def engine_for(path: Path) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if not connection.get_execution_options().get("reads"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
 
@@ -156,15 +155,14 @@ class SqlLog(Log):
         return self._found("key", key)  # type: ignore[return-value]
 
     def _found(self, column: str, value: Any) -> list[Event]:
-        with self._writing:  # so that no event moves from memory to the database meanwhile
-            query = sa.select(events.c.kind, events.c.body).where(events.c[column] == value).order_by(events.c.seq)
-            with self._engine.begin() as connection:
-                found = [read(kind, body) for kind, body in connection.execute(query)]
-            with self._appending:
-                return found + [event for row, event in self._waiting if row[column] == value]
+        with self._appending:  # first: events move from memory to the database, never back
+            waiting = {row["seq"]: event for row, event in self._waiting if row[column] == value}
+        query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c[column] == value)
+        found = {seq: read(kind, body) for seq, kind, body in self._rows(query.order_by(events.c.seq))}
+        return list({**found, **waiting}.values())
 
     def _rows(self, query: Any) -> Sequence[Any]:
-        with self._writing, self._engine.begin() as connection:
+        with self._engine.connect().execution_options(reads=True) as connection:
             return connection.execute(query).all()
 
     def save_checkpoint(self, last: int, state: bytes) -> None:
