@@ -101,6 +101,14 @@ def show(folder: Annotated[Path, typer.Argument(help="The results of `surefoot r
 
 
 @app.command()
+def check(path: Annotated[Path, typer.Argument(help="An experiment file, in TOML or JSON.")]) -> None:
+    """Check an experiment file: print what it promises, or what is wrong with it in one sentence."""
+    from surefoot.cli.experiments import print_experiment
+
+    print_experiment(path)
+
+
+@app.command()
 def scenarios() -> None:
     """List the built-in scenarios and their parameters."""
     from surefoot.cli.lists import print_scenarios
