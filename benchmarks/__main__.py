@@ -7,7 +7,18 @@ import sys
 import numba
 import numpy
 
-from benchmarks import confidence, estimators, forecast, linear, practical, projection, rounds, simulation, state
+from benchmarks import (
+    confidence,
+    estimators,
+    forecast,
+    linear,
+    live_speed,
+    practical,
+    projection,
+    rounds,
+    simulation,
+    state,
+)
 
 
 def opening() -> None:
@@ -27,6 +38,7 @@ print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {nu
 opening()
 rounds.report()
 state.report()
+live_speed.report()
 simulation.report()
 linear.report()
 confidence.report()

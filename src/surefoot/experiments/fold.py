@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
@@ -36,7 +37,7 @@ from surefoot.experiments.events import (
     Switched,
 )
 from surefoot.experiments.experiment import MEASURING_SHARE, Experiment, policy_class
-from surefoot.experiments.order import CANCELLED, EXPIRED, Order, Pending, Round, as_round, rounds
+from surefoot.experiments.order import CANCELLED, EXPIRED, Order, Pending, rounds
 from surefoot.experiments.watch import Watch
 from surefoot.kernels.costs import KnownCosts, observe, start_costs
 from surefoot.kernels.layout import layout_of
@@ -128,7 +129,10 @@ class Fold:
         return []
 
     def _observed(self, event: Observed) -> list[Event]:
-        return self._learn(Round(None, event.arm, None, 0.0, "observation", event.outcome))
+        if self.policy is None:  # it is learnt when the baseline is measured
+            return []
+        self._feed(event.arm, None, 0.0, event.outcome)
+        return self._judge()
 
     def _alarm(self, event: Alarm) -> list[Event]:
         self.alarms.append(event)
@@ -180,7 +184,8 @@ class Fold:
         """Learn all rounds since knowledge was last dropped."""
         if self.policy is not None:
             for past in rounds(self._history()):
-                self._feed(past)
+                if past.arm in self._places:
+                    self._feed(past.arm, past.propensity, past.weight, past.outcome)
 
     def _history(self) -> Iterable[tuple[int, Event]]:
         """The events since knowledge was last dropped, without the present one."""
@@ -210,6 +215,7 @@ class Fold:
         self.experiment = experiment
         self._places = {arm: place for place, arm in enumerate(experiment.arms)}
         self._objective, self._guardrails = experiment.objective, experiment.guardrails
+        self._last_round = math.inf if experiment.horizon is None else experiment.horizon
 
     def _measurement(self) -> Any:
         """Bounds on the baseline's costs, as on those of a single arm, before anything is observed."""
@@ -242,8 +248,8 @@ class Fold:
         """Learn and watch what is no longer behind an open decision."""
         follow: list[Event] = []
         for pending in self.order.released(settled.decided.arm):
-            if pending.settled != CANCELLED:
-                follow += self._learn(as_round(pending), pending)
+            if pending.settled != CANCELLED and pending.decided.arm in self._places:
+                follow += self._learn(pending)
         for pending in self.order.passed():
             if pending.settled == CANCELLED:
                 alarm = self.watch.cancel(pending.decided.arm)
@@ -256,35 +262,29 @@ class Fold:
         """The costs in [0, 1], None where feedback is missing."""
         return [one.cost(outcome[one.name]) if one.name in outcome else None for one in self._guardrails]
 
-    def _feed(self, past: Round) -> None:
-        """Let the policy learn from a round; what is missing counts as the worst case."""
-        place, outcome, objective = self._places.get(past.arm), past.outcome, self._objective
-        if place is None or self.policy is None:
-            return
-        costs = [one.cost(outcome[one.name]) if one.name in outcome else 1.0 for one in self._guardrails]
-        if past.propensity is None:
-            self.policy.observe(place, costs)
-            return
-        if self.experiment.horizon is not None and self.policy.round >= self.experiment.horizon:
-            return
-        loss = objective.cost(outcome[objective.name]) if objective.name in outcome else 1.0
-        self.policy.tell((place, max(past.propensity, self.policy.least_propensity), past.weight), loss, costs)
-
-    def _learn(self, past: Round, pending: Pending | None = None) -> list[Event]:
-        if past.arm not in self._places:
-            return []
-        if pending is not None:
-            self.rounds += 1
-            self.settled[past.arm] += 1
-            self.lost[past.arm] += pending.settled == EXPIRED
+    def _learn(self, pending: Pending) -> list[Event]:
+        decided, outcome = pending.decided, pending.outcome or {}
+        self.rounds += 1
+        self.settled[decided.arm] += 1
+        self.lost[decided.arm] += pending.settled == EXPIRED
         if self.policy is None:
             return []
-        self._feed(past)
+        self._feed(decided.arm, decided.propensity, decided.weight, outcome)
         return self._judge()
+
+    def _feed(self, arm: str, propensity: float | None, weight: float, outcome: Mapping[str, float]) -> None:
+        """Let the policy learn from a round, or from an observation; what is missing counts as the worst case."""
+        policy, place, objective = self.policy, self._places[arm], self._objective
+        costs = [1.0 if cost is None else cost for cost in self._costs(outcome)]
+        if propensity is None:
+            policy.observe(place, costs)
+        elif policy.round < self._last_round:
+            loss = objective.cost(outcome[objective.name]) if objective.name in outcome else 1.0
+            policy.tell((place, max(propensity, policy.least_propensity), weight), loss, costs)
 
     def _judge(self) -> list[Event]:
         """Alarms from what was learnt: contradictions, infeasible limits, the end of the horizon."""
-        policy, experiment = self.policy, self.experiment
+        policy = self.policy
         if policy.contradicted and "contradiction" not in self.alarmed:
             message = "a lower bound on a cost is above its upper bound: costs have changed, or feedback is wrong"
             return [Alarm("contradiction", None, None, self.rounds, message, True)]
@@ -297,8 +297,8 @@ class Fold:
             ):
                 message = "no mixture of the arms can keep all limits"
                 return [Alarm("infeasible", None, None, self.rounds, message, True)]
-        if experiment.horizon is not None and policy.round >= experiment.horizon and "horizon" not in self.alarmed:
-            message = f"the horizon of {experiment.horizon} rounds is reached: the guarantee ends here"
+        if policy.round >= self._last_round and "horizon" not in self.alarmed:
+            message = f"the horizon of {self._last_round} rounds is reached: the guarantee ends here"
             return [Alarm("horizon", None, None, self.rounds, message, True)]
         return []
 

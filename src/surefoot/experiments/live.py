@@ -185,6 +185,11 @@ class Live:
         live._start(log, fold)
         return live
 
+    @property
+    def log(self) -> Log:
+        """The events, of which everything else is the fold."""
+        return self._log
+
     # Deciding.
 
     def decide(
@@ -501,6 +506,8 @@ class Live:
 
     def _expired(self, now: float, inclusive: bool) -> list[Event]:
         events: list[Event] = []
+        if now < self._fold.order.next_due:
+            return events
         for i in self._fold.order.due_by(now, inclusive):
             self._timed_out += 1
             self._apply(Expired(i, now), events)

@@ -8,6 +8,7 @@ all arms, too.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
@@ -123,6 +124,11 @@ class Order:
             pending = line.popleft()
             pending.lined = False
             yield pending
+
+    @property
+    def next_due(self) -> float:
+        """When the next decision may be due; it may be settled already."""
+        return self._due[0][0] if self._due else math.inf
 
     def due_by(self, now: float, inclusive: bool = True) -> list[int]:
         """The open decisions that are due by now, in the order in which they became due."""
