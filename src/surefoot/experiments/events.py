@@ -189,11 +189,11 @@ class Log(ABC):
 
     @abstractmethod
     def append(self, events: Sequence[Event]) -> int:
-        """Add events; returns the number of the last one."""
+        """Add events; returns a ticket for `wait`, which is never 0."""
 
     @abstractmethod
-    def wait(self, last: int) -> None:
-        """Return when all events up to this number are durable."""
+    def wait(self, ticket: int) -> None:
+        """Return when the events that were added with this ticket, and all before them, are durable."""
 
     @abstractmethod
     def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:
@@ -242,7 +242,7 @@ class MemoryLog(Log):
                 self._about[event.number].append(event)
         return len(self._events)
 
-    def wait(self, last: int) -> None:
+    def wait(self, ticket: int) -> None:
         """Return at once: this log is never durable."""
 
     def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:

@@ -160,7 +160,7 @@ class Live:
         """
         from surefoot.storage import open_log
 
-        log = open_log(path)
+        log = open_log(path, None if experiment is None else experiment.name)
         try:
             return cls.of(log, experiment, seed=seed, mode=mode)
         except BaseException:
@@ -244,8 +244,8 @@ class Live:
                     decided = [self._draw(plan, now, key, unit) for _ in range(count)]
                     events.extend(decided)
             finally:
-                last = self._append(events)
-        self._wait(last)
+                ticket = self._append(events)
+        self._wait(ticket)
         choices = [self._choice(one) for one in decided]
         return choices[0] if n is None else choices
 
@@ -375,8 +375,8 @@ class Live:
             try:
                 answer = self._report(id, outcome, now, events)
             finally:
-                last = self._append(events)
-        self._wait(last)
+                ticket = self._append(events)
+        self._wait(ticket)
         return answer
 
     def feedback_many(self, items: Sequence[tuple[str, Mapping[str, Any]]], now: float) -> list[str | Exception]:
@@ -390,8 +390,8 @@ class Live:
                     answers.append(self._report(id, outcome, now, events))
                 except (Unknown, Conflict, RuleError) as error:
                     answers.append(error)  # type: ignore[arg-type]
-            last = self._append(events)
-        self._wait(last)
+            ticket = self._append(events)
+        self._wait(ticket)
         return answers  # type: ignore[return-value]
 
     def _report(self, id: str, outcome: Mapping[str, Any], now: float, events: list[Event]) -> str:
@@ -463,8 +463,8 @@ class Live:
                 raise Conflict(f"decision {id} has feedback, so it was carried out")
             else:
                 self._apply(Cancelled(i, reason), events)
-            last = self._append(events)
-        self._wait(last)
+            ticket = self._append(events)
+        self._wait(ticket)
 
     def observe(self, arm: str, outcome: Mapping[str, Any]) -> None:
         """Learn the costs of an arm that was chosen elsewhere, such as in an earlier experiment.
@@ -485,8 +485,8 @@ class Live:
                 raise RuleError("policy", "be solb or colb to learn from observations", fold.experiment.policy)
             events: list[Event] = []
             self._apply(Observed(arm, values), events)
-            last = self._append(events)
-        self._wait(last)
+            ticket = self._append(events)
+        self._wait(ticket)
 
     def expire(self, now: float) -> int:
         """Settle every decision that is due by the worst case; `decide` and `feedback` do so, too.
@@ -499,9 +499,9 @@ class Live:
         now = self._time(now)
         with self._lock:
             self._ready()
-            last = self._append(self._expired(now, inclusive=True))
+            ticket = self._append(self._expired(now, inclusive=True))
             count, self._timed_out = self._timed_out, 0
-        self._wait(last)
+        self._wait(ticket)
         return count
 
     def _expired(self, now: float, inclusive: bool) -> list[Event]:
@@ -551,13 +551,13 @@ class Live:
             if experiment is None and not fold.alarmed & COST_ALARMS:
                 if "horizon" in fold.alarmed:
                     raise RuleError("experiment", "be given, with another horizon, after the horizon is reached", None)
-                last = self._operate_now(Resumed(reason))
+                ticket = self._operate_now(Resumed(reason))
             else:
                 after = fold.experiment if experiment is None else experiment
                 if experiment is None and fold.experiment.hard and "baseline" in fold.alarmed:
                     after = Experiment.from_dict({**after.to_dict(), "baseline_costs": None})
-                last = self._change(after, reason, keep=not fold.alarmed & COST_ALARMS)
-        self._wait(last)
+                ticket = self._change(after, reason, keep=not fold.alarmed & COST_ALARMS)
+        self._wait(ticket)
 
     def change(self, experiment: Experiment, reason: str, keep: bool = True) -> bool:
         """Begin a new epoch with another experiment, and a delta of its own.
@@ -585,8 +585,8 @@ class Live:
                     "experiment", f"keep its name, {self._fold.experiment.name!r}", experiment, experiment.name
                 )
             kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
-            last = self._change(experiment, reason, kept)
-        self._wait(last)
+            ticket = self._change(experiment, reason, kept)
+        self._wait(ticket)
         return kept
 
     def _change(self, experiment: Experiment, reason: str, keep: bool) -> int:
@@ -594,15 +594,15 @@ class Live:
         if self._fold.stopped is not None:
             raise Stopped(f"the experiment {experiment.name} was stopped: {self._fold.stopped}")
         Fold(MemoryLog()).apply(Created(experiment.to_dict(), "00", False, {}))  # whether the policy takes its options
-        last = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason))
+        ticket = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason))
         self._read_experiment()
-        return last
+        return ticket
 
     def _operate(self, event: Event) -> None:
         with self._lock:
             self._ready()
-            last = self._operate_now(event)
-        self._wait(last)
+            ticket = self._operate_now(event)
+        self._wait(ticket)
 
     def _operate_now(self, event: Event) -> int:
         if self._fold.stopped is not None:
@@ -641,17 +641,17 @@ class Live:
     def _append(self, events: Sequence[Event]) -> int:
         if not events:
             return 0
-        last = self._log.append(events)
+        ticket = self._log.append(events)
         due = max(CHECKPOINT_EVERY, 4 * len(self._fold.order.open))
         if self._log.durable and self._fold.last - self._checkpointed >= due:
             self._checkpointed = self._fold.last
             self._log.save_checkpoint(self._fold.last, self._fold.to_bytes())
-        return last
+        return ticket
 
-    def _wait(self, last: int) -> None:
-        if last and self._log.durable:
+    def _wait(self, ticket: int) -> None:
+        if ticket and self._log.durable:
             try:
-                self._log.wait(last)
+                self._log.wait(ticket)
             except BaseException as error:
                 self._broken = error
                 raise
