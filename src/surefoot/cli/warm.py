@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.cli.studies import refuse
+from surefoot.experiments.experiment import live_policies
+from surefoot.experiments.live import warm
 from surefoot.kernels.compile import kept_in
 from surefoot.policies import REGISTRY
 from surefoot.policies.guarded import Guarded
@@ -30,6 +32,8 @@ def carry_out(names: list[str]) -> None:
     for name in names:
         start = time.perf_counter()
         use(name)
+        if name in live_policies():
+            warm(name)
         print(f"{name}: ready after {time.perf_counter() - start:.1f} s")
     folder = kept_in()
     print("nothing is kept: no folder can be written to" if folder is None else f"compiled code is kept in {folder}")

@@ -319,11 +319,15 @@ def checked_options(options: Any) -> dict[str, Any]:
 
 
 def checked_policy(policy: Any) -> str:
-    """Return the name of a policy that keeps guardrails, and that needs no option (such as the true costs)."""
+    """Return the name of a policy that an experiment may have."""
+    return choice("policy", policy, live_policies())
+
+
+def live_policies() -> tuple[str, ...]:
+    """The policies that keep guardrails and need no option (such as the true costs)."""
     from surefoot.policies import REGISTRY
 
-    allowed = tuple(name for name, cls in REGISTRY.items() if cls.kind != "none" and not needs_options(cls))
-    return choice("policy", policy, allowed)
+    return tuple(name for name, cls in REGISTRY.items() if cls.kind != "none" and not needs_options(cls))
 
 
 def needs_options(cls: type) -> bool:

@@ -30,6 +30,7 @@ from surefoot.experiments.events import (
 )
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.fold import COST_ALARMS, RUNNING, Fold
+from surefoot.experiments.quantities import AtMost, Minimise
 from surefoot.experiments.snapshot import Snapshot
 from surefoot.experiments.status import Status, status_of
 from surefoot.kernels.episode import draw
@@ -184,6 +185,21 @@ class Live:
         live = cls.__new__(cls)
         live._start(log, fold)
         return live
+
+    @property
+    def experiment(self) -> Experiment:
+        """What is decided, as it is now."""
+        return self._fold.experiment
+
+    @property
+    def prefix(self) -> str:
+        """How the ids of its decisions begin."""
+        return self._prefix
+
+    @property
+    def pending(self) -> int:
+        """How many decisions wait for feedback."""
+        return len(self._fold.order.open)
 
     @property
     def log(self) -> Log:
@@ -684,6 +700,21 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self._fold.experiment.name!r}) {self._fold.state} at round {self._fold.rounds}"
+
+
+def warm(policy: str = "solb") -> None:
+    """Compile everything that a running experiment uses, by running one for a moment."""
+    experiment = Experiment(
+        "warm", arms=["a", "b"], objective=Minimise("loss"), guardrails=[AtMost("cost", 0.5)], baseline="b",
+        baseline_costs={"cost": 0.1}, timeout=1.0, policy=policy, horizon=100,
+    )  # fmt: skip
+    live = Live(experiment, seed=1)
+    live.feedback(live.decide(now=0.0).id, {"loss": 0.5, "cost": 0.0}, now=0.0)
+    if hasattr(live._fold.policy, "observe"):
+        live.observe("a", {"cost": 0.0})
+    live.decide(now=1.0, arms=["b"])
+    live.expire(now=9.0)
+    Fold.from_bytes(live.log, live._fold.to_bytes())
 
 
 def checked_text(name: str, value: Any) -> str:

@@ -71,6 +71,11 @@ class Database:
             self._ticket += 1
             return self._ticket
 
+    @property
+    def newest(self) -> int:
+        """The ticket of what was queued last."""
+        return self._ticket
+
     def waiting(self, table: sa.Table) -> list[dict[str, Any]]:
         """The rows for a table that are not written yet."""
         with self._queue:
