@@ -21,15 +21,17 @@ def costs_of(preset: str, n_arms: int, n_constraints: int) -> dict[str, float]:
     safe = sf.SafeStrategy(np.append(np.zeros(n_arms - 1), 1.0), [0.2] * n_constraints)
     problem = sf.Problem(n_arms, [0.5] * n_constraints, 10**7, 0.05, safe)
     policy = sf.SOLB(problem, 1, preset=preset)
-    decision, costs = policy.ask(), [0.3] * n_constraints
+    decision, costs = copy.copy(policy).ask()[:3], [0.3] * n_constraints  # without a number: can be told repeatedly
     for _ in range(3000):
         policy.tell(decision, 0.5, costs)
     data, saved = json.loads(json.dumps(policy.to_dict())), policy.to_bytes()
+    asked = copy.copy(policy)  # it keeps all the decisions that are never told
     update, (floats, integers), heeded = policy.algorithm.tell, policy._buffers, policy._heeded
     calls: dict[str, Callable[[], object]] = {
         "compiled update": lambda: update(floats, integers, 0, 0.5, 0.5, 0.5, heeded),
-        "ask": policy.ask,
+        "ask": asked.ask,
         "tell": lambda: policy.tell(decision, 0.5, costs),
+        "ask and tell": lambda: policy.tell(policy.ask(), 0.5, costs),
         "to_dict": policy.to_dict,
         "from_dict": lambda: sf.SOLB.from_dict(data),
         "to_bytes": policy.to_bytes,

@@ -34,18 +34,23 @@ class Decision(NamedTuple):
     """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then `tell` it.
 
     It also keeps the proposal's weight in the draw, 1 - safe_weight. SOLB with ``estimator="weighted"`` needs it when
-    the feedback is late and the weight has changed since. A decision is plain data: build one yourself for an arm that
-    was chosen elsewhere.
+    the feedback is late and the weight has changed since.
+
+    `Policy.ask` numbers its decisions, and `Policy.tell` takes a numbered one only once, and only if it is the oldest
+    open decision of its arm. Safety rests on that. A decision is plain data, so you can build one yourself, without a
+    number, for an arm that was chosen elsewhere. Then you vouch that feedback comes once for every decision, and for
+    each arm in the order of asking: the policy cannot check it.
 
     Examples
     --------
     >>> Decision(arm=2, propensity=0.31)
-    Decision(arm=2, propensity=0.31, proposal_weight=1.0)
+    Decision(arm=2, propensity=0.31, proposal_weight=1.0, number=None)
     """
 
     arm: int
     propensity: float
     proposal_weight: float = 1.0
+    number: int | None = None
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -21,7 +21,7 @@ class MirrorDescentContract(PolicyContract):
 
     def test_every_step_is_the_projection(self, binding: sf.Problem) -> None:
         policy, steps = self.make(binding, 3), 0
-        for (arm, propensity, _), loss, costs in binding_rounds(binding):
+        for (arm, propensity, *_), loss, costs in binding_rounds(binding):
             told = sf.Decision(arm, propensity / 2, 0.7)  # an arm that was drawn elsewhere
             center, rates, restarts = policy.proposal, policy.learning_rates, policy.restarts
             policy.tell(told, 0.1 + 0.8 * loss, costs)

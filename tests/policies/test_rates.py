@@ -124,7 +124,7 @@ def test_late_feedback_counts_by_the_weight_it_was_drawn_with() -> None:
         return policy
 
     policy, drawn_now, unweighted = fresh(), fresh(), fresh()
-    late = policy.ask()
+    late = sf.Decision(*fresh().ask()[:3])  # without its number: later decisions of its arm are told first
     assert late.proposal_weight == 1 - policy.safe_weight
     for one in (policy, drawn_now, unweighted):
         for _ in play(one, 300, 2):

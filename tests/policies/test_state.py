@@ -7,6 +7,7 @@ import copy
 import hashlib
 import json
 import pickle
+import re
 import sys
 import time
 import warnings
@@ -108,6 +109,15 @@ def test_an_old_policy_that_had_given_up_still_plays_safe() -> None:
         sf.SafeExp3.from_dict(edited(saved, "state/safe_weight", lambda _: [1.5]))
 
 
+def test_states_without_numbers_have_asked_once_a_round() -> None:
+    """Version 3 did not number decisions at first."""
+    policy = played("solb")
+    before = sealed({name: value for name, value in policy.to_dict().items() if name not in ("asked", "open")})
+    assert sf.SOLB.from_dict(before).to_dict() == policy.to_dict()
+    for saved in (case["saved"] for case in OLD if case["next"]):
+        assert getattr(sf, saved["policy"]).from_dict(saved).ask().number == saved["round"]
+
+
 # Bytes and dictionaries ---------------------------------------------------------------------------------------------
 
 
@@ -179,6 +189,31 @@ def test_edited_states_are_refused(name: str, path: str, change: Callable[[Any],
     with pytest.raises(sf.RuleError, match=r"^digest must be that of the saved policy, which was changed, got"):
         type(policy).from_dict(wrong)
     assert type(policy).from_dict(sealed(wrong)).round == policy.round
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("asked", 41, r"asked must be at most 40, rounds and open decisions, got 41"),
+        ("asked", -1, r"asked must be a whole number >= 0, got -1"),
+        (
+            "open",
+            [[40, 0]],
+            r"open must have rising numbers below asked = 40, each with an arm below 3, got \[\[40, 0\]\]",
+        ),
+        ("open", [[3, 0], [3, 1]], "open must have rising numbers"),
+        ("open", [[4, 0], [3, 0]], "open must have rising numbers"),
+        ("open", [[3, 3]], "open must have rising numbers below asked = 40, each with an arm below 3, got"),
+        ("open", [[0.5, 1]], r"open\[0, 0\] must be a whole number >= 0, got 0.5"),
+        ("open", [3], "open must be an array of shape any number x 2, got"),
+        ("open", None, "open must be an array of numbers, got None"),
+    ],
+)
+def test_open_decisions_that_cannot_be_are_refused(name: str, value: Any, message: str) -> None:
+    data = played("solb").to_dict()
+    with pytest.raises(sf.RuleError, match=f"^{message}"):
+        sf.SOLB.from_dict(sealed({**data, name: value}))
+    assert sf.SOLB.from_dict(sealed({**data, "open": [[3, 0], [4, 2]]})).round == 40  # the control
 
 
 def as_others_write(value: Any) -> Any:
@@ -278,8 +313,9 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 def shares(policy: sf.Policy[Any], other: sf.Policy[Any]) -> bool:
     """Whether something that is done to one of them changes the other."""
     before = policy.to_dict()
-    other.ask()
+    decision = other.ask()
     asked = policy.to_dict() != before
+    other.lost(decision)
     play(other, 5)
     return asked or policy.to_dict() != before or policy._lock is other._lock
 
@@ -313,8 +349,8 @@ def shared(policy: Any, rounds: int = ROUNDS) -> Any:
 
     def work(first: int) -> None:
         for t in range(rounds):
-            decision = policy.ask()
-            policy.tell(decision, *feedback(first + t, decision.arm))
+            decision = policy.ask()[:3]  # without its number, as threads overtake each other
+            policy.tell(decision, *feedback(first + t, decision[0]))
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -378,6 +414,45 @@ def test_lost_feedback_is_the_worst_case(name: str) -> None:
     assert policy.to_dict() != other.to_dict() or name == "thompson"  # which does not look at costs
 
 
+def test_feedback_that_breaks_the_order_is_refused_in_one_sentence() -> None:
+    policy = sf.UCB1(sf.Problem(3, [], 100))  # which asks for the same arm until it is told
+    first, second, third = (policy.ask() for _ in range(3))
+    policy.tell(first, 0.5)
+    before = policy.to_dict()
+    for decision, message in {
+        first: "be told only once (sf.Live notices repeated feedback), got number 0, told already",
+        third: "be the oldest open one of its arm, and number 1 of arm 0 is still open: tell that first or settle it "
+        "with lost (sf.Live keeps the order for you), got number 2",
+        third._replace(arm=1): "be one that this policy has made (sf.Live knows which are), got number 2 of arm 1",
+        third._replace(number=3): "be one that this policy has made (sf.Live knows which are), got number 3 of arm 0",
+    }.items():
+        for call in (policy.lost, lambda one: policy.tell(one, 0.5)):
+            with pytest.raises(sf.RuleError, match=f"^{re.escape('decision must ' + message)}$"):
+                call(decision)
+    assert policy.to_dict() == before
+    policy.lost(second)
+    policy.tell(third, 0.5)
+    assert policy.round == 3
+
+
+def test_rounds_in_blocks_have_numbers_too() -> None:
+    policy, late = played("solb"), played("solb").ask()
+    assert policy.ask() == late
+    policy.live(np.zeros((5, 3)), np.zeros((5, 1, 3)), np.empty((5, 3)), np.empty(5))
+    assert policy.ask().number == 46
+    with pytest.raises(sf.RuleError, match="told already"):
+        policy.tell((0, 0.5, 0.5, 43), 0.5, [0.5])
+    policy.tell(late, 0.5, [0.5])
+
+
+def test_decisions_without_a_number_are_not_counted() -> None:
+    policy = played("solb")
+    policy.tell((0, 0.5), 0.5, [0.5])
+    assert policy.round == 41
+    assert policy.ask().number == 40
+    assert sf.SOLB.from_bytes(policy.to_bytes()).to_dict() == policy.to_dict()
+
+
 WEIGHING: dict[str, dict[str, Any]] = {
     "guaranteed": {"preset": "guaranteed"},
     "doubling": {"preset": "paper", "learning_rate": "doubling"},
@@ -398,6 +473,7 @@ def test_the_weight_of_the_draw_travels_with_the_decision(options: dict[str, Any
     late.ask()
     late.ask()
     late.tell(json.loads(json.dumps(kept)), 1.0, [0.0])
+    wrong.ask()
     wrong.tell(decision._replace(proposal_weight=decision.proposal_weight / 2), 1.0, [0.0])
     assert kept == decision
     assert 0.0 < decision.proposal_weight < 1.0

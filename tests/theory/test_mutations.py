@@ -115,7 +115,7 @@ def test_fed_twice_is_told_half_the_propensity(cls: Any) -> None:
 
 def test_divided_by_proposal_is_told_that_share() -> None:
     policy, told = made(SOLB, radius=0.1, learning_rate=0.3)(PROBLEM, 0), []
-    for (arm, _, _), loss, costs in feedback():
+    for (arm, *_), loss, costs in feedback():
         told.append(Told(sf.Decision(arm, float(policy.proposal[arm])), loss, costs))
         policy.tell(*told[-1])
     assert same(lived(SOLB, mutations.DividedByProposal), lived(SOLB, told=told))

@@ -6,6 +6,7 @@ import copy
 import math
 import threading
 import warnings
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
@@ -39,7 +40,7 @@ RAREST = 1e-15
 """An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
 
 NOT_COPIED = {
-    "_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update",
+    "_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update", "_open",
 }  # fmt: skip
 """What a copy of a policy makes for itself."""
 
@@ -58,17 +59,21 @@ class Policy(Generic[S]):
 
     * A policy is built by ``cls(problem, seed, **options)``. It has its own random generator: the same
       problem, options, seed and calls give the same run.
-    * ``ask()`` draws an arm from `strategy` and changes nothing but the generator. It may be called any number of times
-      before feedback arrives.
+    * ``ask()`` draws an arm from `strategy`, numbers the decision and keeps its number until feedback arrives. It
+      changes nothing else, and may be called any number of times before that.
     * ``tell(decision, loss, costs)`` learns from an earlier decision, by the propensity it carries; it counts as one
-      round. Input that breaks a rule raises `RuleError` and changes nothing. Safety requires feedback exactly once
-      for every decision, and for each arm in the order of asking.
+      round. Input that breaks a rule raises `RuleError` and changes nothing.
+    * Safety rests on feedback exactly once for every decision, and for each arm in the order of asking. `tell` refuses
+      a numbered decision that would break this: one that was told already, one that is not the oldest open decision of
+      its arm, or one that this policy has not made. A decision without a number is taken as it is, and settles none of
+      the numbered ones: with such decisions the caller vouches for all of this. `surefoot.Live` does it for you.
     * ``lost(decision)`` counts feedback that will never come as the worst case.
     * `to_dict` and `to_bytes` return data from which `from_dict` and `from_bytes` make a policy whose future is the
       same, bit for bit.
     * After `horizon` rounds `ask`, `tell`, `lost` and `live` refuse: no guarantee reaches further. Policies that need
       no horizon go on.
-    * Threads may share a policy. A copy shares nothing with its original.
+    * Threads may share a policy; the order of asking within each arm is up to them. A copy shares nothing with its
+      original.
 
     A subclass names itself (`name`), says what it promises (`kind`), and brings an `algorithm`: its state and the
     kernels that act on it. `_start` fills in the state before the first round; the rest is done here.
@@ -101,7 +106,8 @@ class Policy(Generic[S]):
         self._last = math.inf if problem.horizon is None else problem.horizon
         self._options = options
         self._lock = threading.Lock()
-        self._round = 0
+        self._round = self._asked = 0
+        self._open: defaultdict[int, deque[int]] = defaultdict(deque)  # numbers of open decisions, for each arm asked
         self._eye: Watch | None = None
         self._warned = self._alarmed = False
         self._rng = generator(seed)
@@ -202,19 +208,54 @@ class Policy(Generic[S]):
         with self._lock:
             if self._round >= self._last:
                 self._refuse("ask")
-            arm = draw(self._strategy, self._rng.random())
-            return Decision(arm, self._strategy.item(arm), 1.0 - self._weight.item())
+            arm, asked = draw(self._strategy, self._rng.random()), self._asked
+            self._asked = asked + 1
+            self._open[arm].append(asked)
+            drawn = arm, self._strategy.item(arm), 1.0 - self._weight.item(), asked
+        return tuple.__new__(Decision, drawn)  # as Decision(*drawn), in half the time
 
     def tell(self, decision: Decision | Sequence[Any], loss: float, costs: ArrayLike = NO_COSTS) -> None:
-        """Learn from the loss and the costs that a decision has led to."""
-        arm, propensity, weight = self._checked_decision(decision)
+        """Learn from the loss and the costs that a decision has led to.
+
+        Feedback may be late, and that on one arm may overtake that on another. Within each arm, tell decisions once and
+        in the order of asking: any other call with a decision of `ask` is refused. With a decision that you made
+        yourself, without a number, you vouch for this, on which safety rests.
+
+        Parameters
+        ----------
+        decision
+            What `ask` returned; or an arm, its propensity, and the weight of the proposal in the draw (1 if left out).
+        loss
+            The loss, in [0, 1].
+        costs
+            One cost in [0, 1] per guardrail.
+
+        Examples
+        --------
+        >>> import surefoot as sf
+        >>> policy = sf.UCB1(sf.Problem(n_arms=2, thresholds=[], horizon=100))
+        >>> first, second = policy.ask(), policy.ask()  # both of arm 0
+        >>> policy.tell(second, loss=0.4)
+        Traceback (most recent call last):
+        surefoot.rules.RuleError: decision must be the oldest open one of its arm, and number 0 of arm 0 is ...
+        >>> policy.tell(first, loss=0.2)
+        >>> policy.tell(second, loss=0.4)
+        """
+        arm, propensity, weight, asked = self._checked_decision(decision)
         if not is_share(loss):
             loss = float(number("loss", loss, OUTCOME))
         with self._lock:
             if self._round >= self._last:
                 self._refuse("tell")
+            opened = None
+            if asked is not None:
+                opened = self._open[arm]
+                if not opened or opened[0] != asked:
+                    self._refuse_decision(arm, asked)
             self._set_costs(costs)
             self._learn(arm, propensity, weight, loss, self._heeded)
+            if opened is not None:
+                opened.popleft()
             if self._eye is not None:
                 self._look(arm)
             self._round += 1
@@ -233,6 +274,8 @@ class Policy(Generic[S]):
 
     def live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
         """Play a block of rounds: the same as `ask` and `tell` in turn, bit for bit, and faster.
+
+        A block does not wait for open decisions: settle them first.
 
         Parameters
         ----------
@@ -258,6 +301,7 @@ class Policy(Generic[S]):
             else:
                 self._live_in_turn(losses, costs, strategies, safe_weights)
             self._round += n
+            self._asked += n
         if self._alarmed or self.contradicted:
             self._warn()
 
@@ -302,10 +346,11 @@ class Policy(Generic[S]):
 
     # Floats in plain sequences, the usual input, take a short cut; anything else is checked by `number` and `numbers`.
 
-    def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float, float]:
+    def _checked_decision(self, decision: Decision | Sequence[Any]) -> tuple[int, float, float, int | None]:
         try:
-            arm, propensity = decision[0], decision[1]
-            weight = decision[2] if len(decision) > 2 else 1.0
+            arm, propensity, n = decision[0], decision[1], len(decision)
+            weight = decision[2] if n > 2 else 1.0
+            asked = decision[3] if n > 3 else None
         except (TypeError, IndexError, KeyError):
             raise RuleError("decision", "start with an arm and a propensity", decision) from None
         arm = self._checked_arm(arm)
@@ -313,7 +358,9 @@ class Policy(Generic[S]):
             propensity = float(number("propensity", propensity, Range(self._rarest, 1)))
         if not is_share(weight):
             weight = float(number("proposal_weight", weight, SHARE))
-        return arm, propensity, weight
+        if asked is not None and (type(asked) is not int or asked < 0):
+            asked = number("number", asked, WHOLE)
+        return arm, propensity, weight, asked
 
     def _checked_arm(self, arm: Any) -> int:
         if type(arm) is not int or arm < 0:
@@ -331,6 +378,21 @@ class Policy(Generic[S]):
             else:
                 return
         self._costs[:] = numbers("costs", costs, OUTCOME, self._costs.size)
+
+    def _refuse_decision(self, arm: int, asked: int) -> NoReturn:
+        of_arm = next((one for one, waiting in self._open.items() if asked in waiting), None)
+        received = f"number {asked}"
+        if of_arm == arm:
+            rule = (
+                f"be the oldest open one of its arm, and number {self._open[arm][0]} of arm {arm} is still open: "
+                "tell that first or settle it with lost (sf.Live keeps the order for you)"
+            )
+        elif of_arm is None and asked < self._asked:
+            rule, received = "be told only once (sf.Live notices repeated feedback)", f"{received}, told already"
+        else:
+            rule = "be one that this policy has made (sf.Live knows which are)"
+            received += f" of arm {arm}"
+        raise RuleError("decision", rule, asked, received)
 
     def _refuse(self, what: str) -> NoReturn:
         raise RuleError(
@@ -371,6 +433,7 @@ class Policy(Generic[S]):
         with self._lock:
             kept = {name: value for name, value in self.__dict__.items() if name not in NOT_COPIED}
             kept["_draft"] = self._draft.floats, self._draft.integers
+            kept["_open"] = saving.listed(self._open)
             problem = kept.pop("problem")  # it never changes
             return {"problem": problem, **copy.deepcopy(kept)}
 
@@ -379,6 +442,7 @@ class Policy(Generic[S]):
         layout = self.algorithm.layout
         self._draft = Draft(layout, layout.arrangement(**self._sizes()), *kept["_draft"])
         self._lock, self._eye = threading.Lock(), None
+        self._open = saving.opened(kept["_open"])
         self._attach()
 
     def __repr__(self) -> str:

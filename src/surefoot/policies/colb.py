@@ -112,7 +112,7 @@ class COLB(Guarded):
     >>> policy = sf.COLB(problem, seed=7)
     >>> decision = policy.ask()
     >>> decision
-    Decision(arm=2, propensity=0.333..., proposal_weight=1.0)
+    Decision(arm=2, propensity=0.333..., proposal_weight=1.0, number=0)
     >>> policy.tell(decision, loss=0.9, costs=[0.0])
     >>> policy.strategy.round(3)
     array([0.403, 0.403, 0.193])

@@ -48,7 +48,7 @@ class EpsilonGreedy(Policy[State]):
     --------
     >>> import surefoot as sf
     >>> sf.EpsilonGreedy(sf.Problem(n_arms=4, thresholds=[], horizon=1000), seed=7, gap=0.3).ask()
-    Decision(arm=3, propensity=0.25, proposal_weight=1.0)
+    Decision(arm=3, propensity=0.25, proposal_weight=1.0, number=0)
     """
 
     name, kind, algorithm, _endless = "epsilon-greedy", "none", Algorithm(State, update, choose), True

@@ -1,7 +1,7 @@
 """How policies are saved and loaded.
 
-As JSON-able data for people, as bytes for machines. Both hold the problem, the options, the round, the generator and
-the saved leaves of the state, and a digest of all these that detects changes.
+As JSON-able data for people, as bytes for machines. Both hold the problem, the options, the round, the numbers of open
+decisions, the generator and the saved leaves of the state, and a digest of all these that detects changes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from surefoot.kernels.layout import leaves_of
 from surefoot.problem import Problem
-from surefoot.rules import WHOLE, RuleError, choice, fields, number
+from surefoot.rules import WHOLE, RuleError, choice, fields, number, numbers
 
 VERSION = 3
 """Of saved states. Older ones are read where their leaves still exist."""
@@ -30,7 +31,7 @@ ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.sq
 DROPPED = frozenset({"safe_weight", "primal.safe_weight"})
 """Leaves that version 3 has and older versions lack, and the other way round."""
 
-HEADER = ("policy", "version", "problem", "options", "round", "generator")
+HEADER = ("policy", "version", "problem", "options", "round", "asked", "open", "generator")
 """What a saved policy says beside its state."""
 
 MAGIC = b"surefoot"
@@ -59,6 +60,8 @@ def header(policy: Any) -> dict[str, Any]:
         "problem": policy.problem.to_dict(),
         "options": dict(policy._options),
         "round": policy._round,
+        "asked": policy._asked,
+        "open": listed(policy._open),
         "generator": written(policy._rng.bit_generator.state),
     }
 
@@ -67,12 +70,10 @@ def from_dict(cls: Any, data: Any) -> Any:
     """The policy that `to_dict` described."""
     version = dict(data).get("version") if hasattr(data, "items") else None
     if type(version) is int and 1 <= version < VERSION:
-        fields("data", data, *HEADER, "state")
-        policy = made(cls, data)
+        policy = made(cls, completed("data", data, "state"))
         load_old(policy, version, data["state"])
     else:
-        fields("data", data, *HEADER, "state", "digest")
-        policy = made(cls, data)
+        policy = made(cls, completed("data", data, "state", "digest"))
         policy._draft.load(data["state"])
     policy._loaded()
     if version == VERSION and data["digest"] != sealed(data)["digest"]:
@@ -93,8 +94,7 @@ def from_bytes(cls: Any, data: Any) -> Any:
         described = json.loads(whole[start:end])
     except ValueError:
         raise RuleError("data", "start with a header in JSON", data, f"{len(data)} other bytes") from None
-    fields("header", described, *HEADER)
-    policy = made(cls, described)
+    policy = made(cls, completed("header", described))
     floats, integers = policy._draft.saved
     middle, sizes = end + floats.nbytes, len(policy._draft.arrangement.sizes)
     if len(whole) != middle + integers.nbytes:
@@ -106,6 +106,39 @@ def from_bytes(cls: Any, data: Any) -> Any:
     policy._draft.check()
     policy._loaded()
     return policy
+
+
+def completed(name: str, data: Any, *more: str) -> Mapping[str, Any]:
+    """Saved data, its names checked. Before decisions had numbers, a decision per round was counted and none kept."""
+    if isinstance(data, Mapping) and "round" in data:
+        data = {"asked": data["round"], "open": [], **data}
+    return fields(name, data, *HEADER, *more)
+
+
+def listed(decisions: Mapping[int, Iterable[int]]) -> list[list[int]]:
+    """The number and the arm of each open decision, in the order of asking."""
+    return sorted([asked, arm] for arm, of_arm in decisions.items() for asked in of_arm)
+
+
+def opened(pairs: Iterable[Iterable[int]]) -> defaultdict[int, deque[int]]:
+    """The numbers of the open decisions of each arm, from what `listed` returned."""
+    decisions: defaultdict[int, deque[int]] = defaultdict(deque)
+    for asked, arm in pairs:
+        decisions[arm].append(asked)
+    return decisions
+
+
+def set_decisions(policy: Any, asked: Any, pairs: Any) -> None:
+    """Check and set how many decisions a policy was asked for, and which of them are open."""
+    policy._asked = number("asked", asked, WHOLE)
+    table = numbers("open", np.empty((0, 2)) if pairs == [] else pairs, WHOLE, None, 2)
+    order, arms = table.T
+    if (np.diff(order) <= 0).any() or (order >= policy._asked).any() or (arms >= policy.problem.n_arms).any():
+        rule = f"have rising numbers below asked = {policy._asked}, each with an arm below {policy.problem.n_arms}"
+        raise RuleError("open", rule, pairs)
+    if policy._asked > policy._round + len(table):
+        raise RuleError("asked", f"be at most {policy._round + len(table)}, rounds and open decisions", policy._asked)
+    policy._open = opened(table.astype(int).tolist())
 
 
 def made(cls: Any, described: Mapping[str, Any]) -> Any:
@@ -127,6 +160,7 @@ def made(cls: Any, described: Mapping[str, Any]) -> Any:
     policy._round = number("round", described["round"], WHOLE)
     if policy._round > policy._last:
         raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
+    set_decisions(policy, described["asked"], described["open"])
     return policy
 
 

@@ -83,7 +83,7 @@ class ThompsonSampling(Policy[State]):
     ...     decision = policy.ask()
     ...     policy.tell(decision, loss=[0.9, 0.1][decision.arm])
     >>> policy.ask()
-    Decision(arm=1, propensity=1.0, proposal_weight=1.0)
+    Decision(arm=1, propensity=1.0, proposal_weight=1.0, number=50)
     """
 
     name: ClassVar[str] = "thompson"

@@ -79,7 +79,7 @@ class UCB1(Policy[State]):
     >>> for loss in (0.9, 0.2, 0.6):
     ...     policy.tell(policy.ask(), loss)
     >>> policy.ask()
-    Decision(arm=1, propensity=1.0, proposal_weight=1.0)
+    Decision(arm=1, propensity=1.0, proposal_weight=1.0, number=3)
     """
 
     name: ClassVar[str] = "ucb1"

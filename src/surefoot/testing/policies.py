@@ -27,6 +27,9 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 """Ways to get a second policy with the same future, besides `to_dict`."""
 
+ASKING = ("generator", "asked", "open", "digest")
+"""What `ask` changes in a saved policy."""
+
 
 @pytest.mark.filterwarnings("ignore:the margin")
 class PolicyContract:
@@ -235,30 +238,31 @@ class PolicyContract:
         assert abs(np.corrcoef(arms, chances)[0, 1]) < 0.25
 
     def test_reseeding_changes_the_draws_alone(self, plain: sf.Problem) -> None:
-        """`reseed` changes the draws and nothing else. This also shows that asking changes only the generator."""
+        """`reseed` changes the draws and nothing else."""
         policy = self.make(plain, 3)
         self.play(policy, 20)
-        other, asked = restored(policy), restored(policy)
+        other = restored(policy)
         other.reseed(8)
-        asked.ask()
-        assert shown(other) == shown(asked) == shown(policy)
-        draws = [[one.ask() for _ in range(100)] for one in (policy, other)]
+        assert shown(other) == shown(policy)
+        draws = [[one.ask() for _ in range(100)] for one in (restored(policy), restored(other))]
         if any(decision.propensity < 1 - 1e-6 for decision in draws[0]):
             assert draws[0] != draws[1]
-        for one in (policy, other, asked):
+        for one in (policy, other):
             one.reseed(9)
-        assert policy.to_dict() == other.to_dict() == asked.to_dict()
+        assert policy.to_dict() == other.to_dict()
         for seed in (-1, 1.5, "7", True):
             with pytest.raises(ValueError, match="seed must be a whole number >= 0, got"):
                 policy.reseed(seed)
 
     def test_asking_teaches_nothing(self, problem: sf.Problem) -> None:
-        """`ask` draws from the generator, and changes nothing else that a policy shows."""
+        """`ask` draws from the generator and numbers the decision. It changes nothing else."""
         policy = self.make(problem, 3)
         self.play(policy, 20)
         before, seen = policy.to_dict(), shown(policy)
         policy.ask()
-        assert policy.to_dict() != before
+        after = policy.to_dict()
+        assert after != before
+        assert {**after, **dict.fromkeys(ASKING)} == {**before, **dict.fromkeys(ASKING)}
         assert shown(policy) == seen
 
     # Feedback
@@ -280,7 +284,10 @@ class PolicyContract:
         assert by_block.to_dict() == by_round.to_dict()
 
     def test_replay_equals_live_however_late(self, plain: sf.Problem) -> None:
-        """Feedback from one policy teaches another the same, for any delays and any seed of the other."""
+        """Feedback from one policy teaches another the same, for any seed of the other.
+
+        Delays are arbitrary as long as every arm has its feedback in the order of asking.
+        """
         if self.draws_when_told:
             pytest.skip("tell draws from the generator")
 
@@ -289,8 +296,8 @@ class PolicyContract:
         def replay(told: list[tuple[float, list[float], int]]) -> None:
             live, replayed = self.make(plain, 3), self.make(plain, 99)
             for decision, loss, costs in in_order_of_arrival(live, told):
-                live.tell(decision, loss, costs)
-                replayed.tell(sf.Decision(*json.loads(json.dumps(decision))), loss, costs)
+                live.tell(sf.Decision(*json.loads(json.dumps(decision))), loss, costs)
+                replayed.tell(decision[:3], loss, costs)  # without the number: another policy has made the decision
                 assert_strategies(live.strategy[None], plain.n_arms, 0.0)
             assert live.round == replayed.round == len(told)
             if getattr(live, "empty_rounds", 0) == 0:
@@ -304,7 +311,10 @@ class PolicyContract:
         kept, costs = policy.ask(), [0.0] * problem.n_constraints
         assert twin.ask() == kept
         for one in (policy, twin):
-            self.play(one, 10)
+            for loss, others in islice(rounds(problem, 0), 20):
+                overtaking = one.ask()
+                if overtaking.arm != kept.arm:
+                    one.tell(overtaking, loss, others)
         policy.tell(kept, 0.9, costs)
         twin.tell(kept._replace(propensity=kept.propensity / 2), 0.9, costs)
         assert (policy.to_dict() != twin.to_dict()) == self.weighs_losses
@@ -323,6 +333,56 @@ class PolicyContract:
         policy.tell(kept, 1.0, costs)
         twin.tell(twin.ask(), 1.0, costs)
         assert shown(policy) == shown(twin)
+
+    def test_feedback_is_told_once(self, problem: sf.Problem) -> None:
+        """A decision that was told already is refused, by `tell` and by `lost`, and changes nothing."""
+        policy, costs = self.make(problem, 3), [0.5] * problem.n_constraints
+        decisions = self.play(policy, 10)
+        decisions.append(policy.ask())
+        policy.lost(decisions[-1])
+        before = policy.to_dict()
+        for decision in decisions:
+            for call in (lambda one: policy.tell(one, 0.5, costs), policy.lost):
+                with pytest.raises(ValueError, match=r"decision must be told only once .*sf\.Live.*, got number"):
+                    call(decision)
+        assert policy.to_dict() == before
+        policy.tell(decisions[-1][:3], 0.5, costs)  # the control: without a number nobody knows
+        assert policy.round == 12
+
+    def test_feedback_on_an_arm_is_told_in_the_order_of_asking(self, problem: sf.Problem) -> None:
+        """A decision is refused while an older one of its arm is open. That changes nothing, and other arms go on."""
+        policy, costs = self.make(problem, 3), [0.5] * problem.n_constraints
+        self.play(policy, 10)
+        waiting = [policy.ask() for _ in range(problem.n_arms + 1)]  # an arm comes twice
+        waiting.sort(key=lambda decision: decision.arm)  # feedback on one arm overtakes that on others
+        twin = restored(policy)
+        while waiting:
+            first, *waiting = waiting
+            before = policy.to_dict()
+            for early in [decision for decision in waiting if decision.arm == first.arm]:
+                for call in (lambda one: policy.tell(one, 0.5, costs), policy.lost):
+                    with pytest.raises(ValueError, match=r"decision must be the oldest open one .*sf\.Live.*, got"):
+                        call(early)
+            assert policy.to_dict() == before
+            for one in (policy, twin):
+                one.tell(first, 0.5, costs)
+        assert policy.round == problem.n_arms + 11
+        assert policy.to_dict() == twin.to_dict()
+
+    def test_decisions_that_the_policy_has_not_made_are_refused(self, problem: sf.Problem) -> None:
+        """A number that was never given, or was given to another arm, is refused and changes nothing."""
+        policy, costs = self.make(problem, 3), [0.5] * problem.n_constraints
+        self.play(policy, 10)
+        good = policy.ask()
+        before = policy.to_dict()
+        for wrong in (good._replace(number=11), good._replace(arm=(good.arm + 1) % problem.n_arms)):
+            with pytest.raises(ValueError, match=r"decision must be one that this policy has made .*sf\.Live.*, got"):
+                policy.tell(wrong, 0.5, costs)
+        for nonsense in (-1, 1.5, "1", True, np.nan):
+            with pytest.raises(ValueError, match=r"number must be a whole number >= 0, got"):
+                policy.tell((*good[:3], nonsense), 0.5, costs)
+        assert policy.to_dict() == before
+        policy.tell(good, 0.5, costs)  # the control
 
     def test_feedback_may_be_boolean(self, problem: sf.Problem) -> None:
         """A boolean loss or cost counts as 0 or 1."""
@@ -452,14 +512,19 @@ class PolicyContract:
         """Sixteen threads that ask and tell leave a policy that counts every round, mixes nothing up, and can be saved.
 
         All costs of a round are equal, so the bounds of all constraints are: costs of two rounds in one would show.
+        Threads overtake each other, so they tell decisions without their numbers.
         """
         problem = make_problem("K=10 m=12")
-        policy, alone, failures = self.make(problem, 3), self.make(problem, 3), []
+        policy, alone = self.make(problem, 3), self.make(problem, 3)
+        failures: list[Exception] = []
+        numbers: list[int | None] = []
 
         def work(shared: Any, seed: int) -> None:
             try:
                 for cost in np.random.default_rng(seed).random(15).tolist():
-                    shared.tell(shared.ask(), 0.5, [cost] * problem.n_constraints)
+                    decision = shared.ask()
+                    numbers.append(decision.number)
+                    shared.tell(decision[:3], 0.5, [cost] * problem.n_constraints)
             except Exception as failure:
                 failures.append(failure)
 
@@ -473,6 +538,7 @@ class PolicyContract:
                 thread.join()
         finally:
             sys.setswitchinterval(patience)
+        assert sorted(numbers, key=str) == sorted(range(16 * 15), key=str)
         work(alone, 0)
         assert failures == []
         assert policy.round == 16 * 15
@@ -494,13 +560,17 @@ class PolicyContract:
         assert (before == kept).all()
 
     def test_state_round_trip_is_exact(self, problem: sf.Problem) -> None:
-        """A policy that went through JSON has the same future."""
+        """A policy that went through JSON has the same future, and the same decisions are open."""
         policy = self.make(problem, 3)
         self.play(policy, 50)
+        late = [policy.ask() for _ in range(5)]
         twin = restored(policy)
         assert twin.round == policy.round == 50
         assert shown(twin) == shown(policy)
         assert twin.to_dict() == policy.to_dict()
+        for decision in late:
+            policy.lost(decision)
+            twin.lost(decision)
         assert self.play(twin, 50, seed=9) == self.play(policy, 50, seed=9)
         assert twin.to_dict() == policy.to_dict()
 
@@ -509,10 +579,13 @@ class PolicyContract:
         """Playing a copy leaves the original unchanged; the original then plays the same."""
         policy = self.make(plain, 3)
         self.play(policy, 20)
+        late = policy.ask()
         before, twin = policy.to_dict(), COPIES[way](policy)
         assert twin.to_dict() == before
+        twin.lost(late)
         future = self.play(twin, 30, seed=9)
         assert policy.to_dict() == before
+        policy.lost(late)
         assert self.play(policy, 30, seed=9) == future
         assert policy.to_dict() == twin.to_dict()
 
@@ -541,6 +614,8 @@ class PolicyContract:
         problem = make_problem(size)
         policy = self.make(problem, 3)
         self.play(policy, 11)
+        policy.ask()
+        policy.ask()
         state = policy.to_dict()
         stranger = sf.AlwaysSafe if not isinstance(policy, sf.AlwaysSafe) else sf.UCB1
         for data in (None, "a", [], {}, stranger(problem, 3).to_dict(), *spoils(state)):
@@ -595,12 +670,15 @@ def late_feedback(n_constraints: int) -> st.SearchStrategy[list[tuple[float, lis
 def in_order_of_arrival(
     policy: Any, told: list[tuple[float, list[float], int]]
 ) -> Iterator[tuple[sf.Decision, float, list[float]]]:
-    """Ask in every round, and yield the feedback that is due."""
+    """Ask in every round, and yield the feedback that is due, for each arm in the order of asking."""
     pending: list[tuple[int, sf.Decision, float, list[float]]] = []
+    latest: dict[int, int] = {}
     for t in range(len(told) + 6):
         if t < len(told):
             loss, costs, delay = told[t]
-            pending.append((t + delay, policy.ask(), loss, costs))
+            decision = policy.ask()
+            latest[decision.arm] = max(t + delay, latest.get(decision.arm, 0))
+            pending.append((latest[decision.arm], decision, loss, costs))
         due = [feedback for feedback in pending if feedback[0] == t]
         pending = [feedback for feedback in pending if feedback[0] > t]
         for _, decision, loss, costs in due:
