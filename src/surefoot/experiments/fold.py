@@ -41,8 +41,9 @@ from surefoot.experiments.order import CANCELLED, EXPIRED, Order, Pending, round
 from surefoot.experiments.watch import Watch
 from surefoot.kernels.costs import KnownCosts, observe, start_costs
 from surefoot.kernels.layout import layout_of
+from surefoot.kernels.safety import pessimistic_cost, safe_share
 from surefoot.problem import Problem
-from surefoot.rules import Floats, RuleError
+from surefoot.rules import Floats, RuleError, simplex
 
 MEASURING, RUNNING, HELD, STOPPED = "measuring", "running", "held", "stopped"
 COST_ALARMS = frozenset({"served", "baseline", "contradiction", "infeasible"})
@@ -193,6 +194,22 @@ class Fold:
             if number >= self.last:
                 return
             yield number, event
+
+    def certifies(self, strategy: Floats) -> bool:
+        """Whether a strategy is safe at the upper bounds on the costs; a soft policy certifies every strategy."""
+        policy = self.policy
+        simplex("snapshot.strategy", strategy, len(self.experiment.arms))
+        if not self.experiment.hard:
+            return True
+        safe = policy.problem.safe
+        share = safe_share(strategy, safe.strategy)
+        upper = (
+            np.minimum(1.0, policy.upper_costs) if self._bounded else np.ones((len(self._guardrails), len(strategy)))
+        )
+        return all(
+            pessimistic_cost(i, strategy, upper, share, safe.strategy, safe.costs) <= threshold + 1e-9
+            for i, threshold in enumerate(policy.problem.thresholds)
+        )
 
     # What the events lead to.
 

@@ -235,7 +235,7 @@ class Live:
             Whom the decision is for: while one for the same unit waits for feedback, that one is returned.
         snapshot
             Draw from this strategy, which another process may have held for a while. If its lease or its epoch is over,
-            the baseline is served.
+            or it is not within the limits at the upper bounds, the baseline is served.
 
         Returns
         -------
@@ -352,7 +352,8 @@ class Live:
         if arms is not None:
             raise RuleError("arms", "be left out if a snapshot is given", arms)
         fold = self._fold
-        if fold.state == RUNNING and not fold.shadow and snapshot.valid(now, fold.epoch):
+        usable = fold.state == RUNNING and not fold.shadow and snapshot.valid(now, fold.epoch)
+        if usable and fold.certifies(snapshot.strategy):
             return Plan(snapshot.strategy, snapshot.weight, snapshot.mode)
         return Plan(self._safe, 0.0, "safe")
 

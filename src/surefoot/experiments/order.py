@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from surefoot.experiments.events import Cancelled, Changed, Created, Decided, Event, Expired, Observed, Reported
 
 OPEN, REPORTED, EXPIRED, CANCELLED = range(4)
+SPARE = 1_000
+"""How many settled decisions may at least be kept among those by the time they are due."""
 SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
 
 
@@ -100,6 +102,9 @@ class Order:
         event = pending.decided
         pending.settled = how
         del self.open[event.number]
+        if len(self._due) > 2 * len(self.open) + SPARE:  # mostly decisions that were settled long before they are due
+            self._due = [(one.decided.due, number) for number, one in self.open.items()]
+            heapq.heapify(self._due)
         if event.unit is not None and self.units.get(event.unit) == event.number:
             del self.units[event.unit]
         if event.key is not None:
