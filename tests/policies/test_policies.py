@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import surefoot as sf
+from surefoot.policies import REGISTRY
 from surefoot.policies.rates import Sized, learning_rate_cap, theory_rate
 
 PROBLEM = sf.Problem(5, [0.5], 10_000, 0.05, sf.SafeStrategy([0, 0, 0, 0, 1], [0.2]))
@@ -57,6 +58,15 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
     for cls in (sf.COLB, sf.SOLB):
         with pytest.raises(ValueError, match=message):
             cls(PROBLEM, 1, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_options_that_a_policy_does_not_have_are_refused(name: str) -> None:
+    cls: Any = REGISTRY[name]
+    truth = {"mean_costs": np.full((1, 5), 0.4)} if name == "oracle" else {}
+    with pytest.raises(TypeError, match="nonsense"):
+        cls(PROBLEM, 1, **truth, nonsense=3)
+    assert cls(PROBLEM, 1, **truth).round == 0  # the control
 
 
 def test_options_of_any_numeric_type_survive_json() -> None:

@@ -33,6 +33,9 @@ from surefoot.rules import (
 
 S = TypeVar("S")
 
+Seed = int | np.random.SeedSequence | None
+"""What a policy's random generator is made from; None for another one each time."""
+
 SALT = 0x5AFEF007
 """Sets a policy's random numbers apart from those of a world that is simulated with the same seed."""
 
@@ -97,7 +100,7 @@ class Policy(Generic[S]):
     _endless: bool = False
     """Whether the policy can do without a horizon."""
 
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None, **options: Any) -> None:
+    def __init__(self, problem: Problem, seed: Seed = None, **options: Any) -> None:
         if not isinstance(problem, Problem):
             raise RuleError("problem", "be a Problem", problem)
         if problem.horizon is None and not self._endless:
@@ -266,7 +269,7 @@ class Policy(Generic[S]):
         """Give up on the feedback of a decision: it counts as the worst case, a loss of 1 and every cost 1."""
         self.tell(decision, 1.0, [1.0] * self.problem.n_constraints)
 
-    def reseed(self, seed: int | np.random.SeedSequence | None = None) -> None:
+    def reseed(self, seed: Seed = None) -> None:
         """Switch to another random stream; otherwise copies and restored policies draw the same arms."""
         fresh = generator(seed)
         with self._lock:
@@ -275,7 +278,7 @@ class Policy(Generic[S]):
     def live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
         """Play a block of rounds: the same as `ask` and `tell` in turn, bit for bit, and faster.
 
-        A block does not wait for open decisions: settle them first.
+        It is refused while decisions wait for feedback.
 
         Parameters
         ----------
@@ -296,6 +299,11 @@ class Policy(Generic[S]):
         with self._lock:
             if self._round + n > self._last:
                 self._refuse("live")
+            if any(self._open.values()):
+                raise RuleError(
+                    "live", "be called when no decision waits for feedback, which a block would overtake", None,
+                    f"a call with {sum(map(len, self._open.values()))} open",
+                )  # fmt: skip
             if self.algorithm.update is not None and not self._in_turn:
                 self._live_compiled(losses, costs, strategies, safe_weights)
             else:
@@ -450,7 +458,14 @@ class Policy(Generic[S]):
         return f"{type(self).__name__}({self.problem!r}{options}) at round {self._round}"
 
 
-def generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
+class WithoutOptions(Policy[S]):
+    """A policy that is made from a problem and a seed alone."""
+
+    def __init__(self, problem: Problem, seed: Seed = None) -> None:
+        super().__init__(problem, seed)
+
+
+def generator(seed: Seed) -> np.random.Generator:
     """The generator of a policy, whose stream differs from ``np.random.default_rng(seed)``."""
     if isinstance(seed, np.random.SeedSequence):
         entropy, key = seed.entropy, tuple(seed.spawn_key)

@@ -14,9 +14,12 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.types import Floats
-from surefoot.policies.guarded import Guarded, Method, MirrorDescent
+from surefoot.policies.base import Seed
+from surefoot.policies.estimates import Bounds
+from surefoot.policies.guarded import Guarded, Method, MirrorDescent, show_proposal
 from surefoot.policies.practical import FollowLeader
 from surefoot.policies.presets import Preset
+from surefoot.problem import Problem
 
 
 class State(NamedTuple):
@@ -36,13 +39,6 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
     status = descend(state.learner, state.known, arm, loss / propensity, 1.0)  # lines 7 to 18
     show_proposal(state)
     return status
-
-
-@compiled
-def show_proposal(state: State) -> None:
-    """Play the proposal."""
-    for a in range(state.strategy.size):
-        state.strategy[a] = state.learner.proposal[a]
 
 
 @compiled
@@ -123,6 +119,12 @@ class COLB(Guarded):
     methods: ClassVar[Mapping[str, type[Method]]] = {
         "practical": FollowLeader, "guaranteed": FollowLeader, "paper": SoftMirror,
     }  # fmt: skip
+
+    def __init__(
+        self, problem: Problem, seed: Seed = None, *, preset: str = "practical",
+        learning_rate: float | str | None = None, confidence: Bounds = None, benchmark_loss: float | None = None,
+    ) -> None:  # fmt: skip
+        self._begin_bounded(problem, seed, preset, learning_rate, confidence, benchmark_loss)
 
     def _usual_bounds(self, preset: Preset) -> Confidence:
         return Betting() if preset.follows else Paper()

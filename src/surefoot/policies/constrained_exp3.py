@@ -6,9 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.entropy import Entropy, project_entropy
@@ -16,8 +13,8 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import EMPTY, SOLVED, Floats, Integers
-from surefoot.policies.base import optional
-from surefoot.policies.estimates import EstimatesCosts, bound_on_costs, bounds_option, check_costs, known_safe
+from surefoot.policies.base import Seed, optional
+from surefoot.policies.estimates import Bounds, WithConfidence, bounds_option, known_safe
 from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError, numbers
@@ -83,7 +80,7 @@ def restore(state: State) -> None:
     choose(state)
 
 
-class SoftExp3(EstimatesCosts[State]):
+class SoftExp3(WithConfidence[State]):
     """Soft constraints, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
 
     Regret and total violation are of order sqrt(K T), for any loss of the best strategy.
@@ -124,25 +121,17 @@ class SoftExp3(EstimatesCosts[State]):
     mixes: ClassVar[bool] = False
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        learning_rate: float | None = None,
-        confidence: str | Mapping[str, Any] | Confidence | None = None,
-    ) -> None:
+        self, problem: Problem, seed: Seed = None, *, learning_rate: float | None = None, confidence: Bounds = None
+    ) -> None:  # fmt: skip
         rate = optional("learning_rate", learning_rate, RATE)
         super().__init__(problem, seed, learning_rate=rate, confidence=bounds_option(confidence))
-
-    def _sizes(self) -> dict[str, int]:
-        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
 
     def _start(self, state: Any) -> None:
         problem, rate = self.problem, self._options["learning_rate"]
         if rate is None:
             rate = math.sqrt(math.log(problem.n_arms / problem.delta) / (problem.n_arms * problem.rounds))
         state.proposal = 1.0 / problem.n_arms
-        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        start_costs(state.known, self._bound())
         state.thresholds, state.rate, state.floor = problem.thresholds, rate, 1.0 / problem.rounds**2
         if self.mixes:
             safe = known_safe(problem, type(self).__name__)
@@ -154,7 +143,7 @@ class SoftExp3(EstimatesCosts[State]):
 
     def _check(self) -> None:
         proposal = self._state.proposal
-        check_costs(self._round, self._state.known)
+        super()._check()
         if proposal.min() <= 0.0 or abs(proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise RuleError("state.proposal", "be positive and sum to 1", proposal.tolist())
 

@@ -11,9 +11,8 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.types import SOLVED, Floats, Integers
-from surefoot.policies.base import Policy
+from surefoot.policies.base import WithoutOptions
 from surefoot.policies.estimates import check_counts
-from surefoot.problem import Problem
 from surefoot.rules import SHARE
 
 PRECISION = 1e-10
@@ -97,7 +96,7 @@ def choose(state: State) -> None:
     state.strategy[best] = 1.0
 
 
-class DoublyOptimistic(Policy[State]):
+class DoublyOptimistic(WithoutOptions[State]):
     """The arm with the least loss index, of those whose cost indices do not yet show that they are unsafe.
 
     Losses and costs are i.i.d. Arms are played one at a time, and the benchmark is the best single safe arm: regret
@@ -139,9 +138,6 @@ class DoublyOptimistic(Policy[State]):
     kind: ClassVar[str] = "soft"
     algorithm = Algorithm(State, update, choose)
     _endless = True
-
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
 
     def _start(self, state: Any) -> None:
         state.thresholds = self.problem.thresholds

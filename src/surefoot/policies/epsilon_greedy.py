@@ -6,7 +6,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.types import SOLVED, Floats, Integers
-from surefoot.policies.base import Policy, plain
+from surefoot.policies.base import Policy, Seed, plain
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, Range
 
@@ -53,7 +53,7 @@ class EpsilonGreedy(Policy[State]):
 
     name, kind, algorithm, _endless = "epsilon-greedy", "none", Algorithm(State, update, choose), True
 
-    def __init__(self, problem: Problem, seed: Any = None, *, gap: float = 0.5) -> None:
+    def __init__(self, problem: Problem, seed: Seed = None, *, gap: float = 0.5) -> None:
         super().__init__(problem, seed, gap=plain("gap", gap, Range(1e-3, 1)))
 
     def _start(self, state: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from surefoot.confidence import Confidence, resolve
+from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
 from surefoot.kernels.types import Integers
 from surefoot.policies.base import Policy, S
@@ -19,6 +20,9 @@ STARTS = {"lower": 0.0, "upper": 1.0, "squares": 0.0, "reach": 0.0, "upper_wealt
 
 MARGIN = Range(1e-12, 1)
 """Range of the option `margin`: by how much some strategy is safe."""
+
+Bounds = str | Mapping[str, Any] | Confidence | None
+"""What the option `confidence` may be; None for the usual bounds of a policy."""
 
 
 class EstimatesCosts(Policy[S]):
@@ -43,6 +47,25 @@ class EstimatesCosts(Policy[S]):
     def _known(self) -> Any:
         """The cost estimates; the type of the state does not declare them."""
         return self._played.known
+
+
+class WithConfidence(EstimatesCosts[S]):
+    """A peer with the option `confidence`. Its state may also have the part ``lost``: losses as if they were a cost."""
+
+    def _bound(self) -> CostBound:
+        """The bound behind the option: Hoeffding's if it is None, which holds in all rounds at once."""
+        option = self._options["confidence"]
+        if option is None:
+            return CostBound(PAPER, hoeffding_scale(self.problem, self.problem.n_constraints))
+        return resolve(option).bound(self.problem)
+
+    def _sizes(self) -> dict[str, int]:
+        return super()._sizes() | self._bound().sizes
+
+    def _check(self) -> None:
+        check_costs(self._round, self._known)
+        if hasattr(self._played, "lost"):
+            check_costs(self._round, self._played.lost, "lost")
 
 
 def known_safe(problem: Problem, policy: str) -> SafeStrategy:
@@ -77,16 +100,9 @@ def hoeffding_scale(problem: Problem, n_rows: int) -> float:
     return 0.5 * (math.log(2 * problem.rounds * problem.n_arms * n_rows) - math.log(problem.delta))
 
 
-def bounds_option(confidence: str | Mapping[str, Any] | Confidence | None) -> str | dict[str, Any] | None:
+def bounds_option(confidence: Bounds) -> str | dict[str, Any] | None:
     """The option `confidence` of a peer as JSON-able data; None for the bounds it was published with."""
     return None if confidence is None else resolve(confidence).option()
-
-
-def bound_on_costs(problem: Problem, option: str | Mapping[str, Any] | None) -> CostBound:
-    """The bound behind an option `confidence`: Hoeffding's if it is None, which holds in all rounds at once."""
-    if option is None:
-        return CostBound(PAPER, hoeffding_scale(problem, problem.n_constraints))
-    return resolve(option).bound(problem)
 
 
 def bound_on_losses(problem: Problem, widening: float | None = None) -> CostBound:
@@ -94,6 +110,13 @@ def bound_on_losses(problem: Problem, widening: float | None = None) -> CostBoun
     if widening is None:
         return CostBound(PAPER, hoeffding_scale(problem, 1))
     return CostBound(PAPER, widening**2 * hoeffding_scale(problem, max(1, problem.n_constraints)))
+
+
+@compiled
+def set_strategy(strategy: Floats, shares: Floats) -> None:
+    """Play these shares."""
+    for a in range(strategy.size):
+        strategy[a] = shares[a]
 
 
 def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:

@@ -11,7 +11,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import NOT_NEGATIVE, derived, saved
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy, optional
+from surefoot.policies.base import Policy, Seed, optional
 from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
 from surefoot.rules import Range, RuleError
@@ -101,13 +101,9 @@ class Exp3(ExponentialWeights):
     name: ClassVar[str] = "exp3"
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        learning_rate: float | None = None,
+        self, problem: Problem, seed: Seed = None, *, learning_rate: float | None = None,
         exploration: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if learning_rate is not None and exploration is not None:
             raise RuleError("exploration", "be left out if learning_rate is given, since it sets the rate", exploration)
         super().__init__(
@@ -152,15 +148,8 @@ class Exp3IX(ExponentialWeights):
 
     name: ClassVar[str] = "exp3-ix"
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        learning_rate: float | None = None,
-    ) -> None:
-        rate = optional("learning_rate", learning_rate, RATE)
-        super().__init__(problem, seed, learning_rate=rate)
+    def __init__(self, problem: Problem, seed: Seed = None, *, learning_rate: float | None = None) -> None:
+        super().__init__(problem, seed, learning_rate=optional("learning_rate", learning_rate, RATE))
 
     def _start(self, state: Any) -> None:
         rate = self._options["learning_rate"]

@@ -12,16 +12,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefoot.confidence import Confidence, resolve
+from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import CostBound, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.learner import scatter, start_learner
 from surefoot.kernels.types import CONTRADICTED
-from surefoot.policies.base import optional, plain
-from surefoot.policies.estimates import EstimatesCosts, check_costs
+from surefoot.policies.base import Seed, optional, plain
+from surefoot.policies.estimates import Bounds, EstimatesCosts, check_costs, set_strategy
 from surefoot.policies.presets import PRESETS, Preset
 from surefoot.policies.rates import BENCHMARK_LOSS, FASTEST, RATE, doubling_allowance, resolve_rate
 from surefoot.problem import Problem
 from surefoot.rules import SUM_TOLERANCE, Floats, RuleError, choice
+
+
+@compiled
+def show_proposal(state: Any) -> None:
+    """Play the proposal."""
+    set_strategy(state.strategy, state.learner.proposal)
 
 
 class Method(ABC):
@@ -111,17 +118,11 @@ class Guarded(EstimatesCosts[Any]):
     methods: ClassVar[Mapping[str, type[Method]]]
     """The method of each preset, by its name."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        preset: str = "practical",
-        learning_rate: float | str | None = None,
-        confidence: str | Mapping[str, Any] | Confidence | None = None,
-        benchmark_loss: float | None = None,
-        **options: Any,
-    ) -> None:
+    def _begin_bounded(
+        self, problem: Problem, seed: Seed, preset: str, learning_rate: float | str | None, confidence: Bounds,
+        benchmark_loss: float | None, **options: Any,
+    ) -> None:  # fmt: skip
+        """Check the options of a policy that learns the costs, and start."""
         chosen = PRESETS[choice("preset", preset, tuple(self.methods))]
         bounds = resolve(self._usual_bounds(chosen) if confidence is None else confidence)
         self._endless = chosen.follows and not bounds.needs_horizon
@@ -137,14 +138,11 @@ class Guarded(EstimatesCosts[Any]):
                 )  # fmt: skip
         elif learning_rate is None:
             learning_rate = "theory"
-        self._begin(
-            problem, seed, preset, learning_rate=learning_rate, confidence=bounds.option(),
-            benchmark_loss=benchmark_loss, **options,
-        )  # fmt: skip
+        self._begin(problem, seed, preset, learning_rate, benchmark_loss, confidence=bounds.option(), **options)
 
     def _begin(
-        self, problem: Problem, seed: int | np.random.SeedSequence | None, preset: str, *,
-        learning_rate: float | str | None, benchmark_loss: float | None, **options: Any,
+        self, problem: Problem, seed: Seed, preset: str, learning_rate: float | str | None,
+        benchmark_loss: float | None, **options: Any,
     ) -> None:  # fmt: skip
         """Check the options that all policies of this family have, and start."""
         self._preset = PRESETS[choice("preset", preset, tuple(self.methods))]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import CostBound, KnownCosts, observe, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved, sized
 from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy
-from surefoot.policies.estimates import check_costs
-from surefoot.problem import Problem
+from surefoot.policies.base import WithoutOptions
+from surefoot.policies.estimates import check_costs, set_strategy
 from surefoot.rules import SHARE, SUM_TOLERANCE, RuleError
 
 
@@ -63,11 +60,10 @@ def choose(state: State, generator: Any) -> None:
 @compiled
 def show(state: State) -> None:
     """Play the strategy computed from the last samples."""
-    for a in range(state.strategy.size):
-        state.strategy[a] = state.sampled[a]
+    set_strategy(state.strategy, state.sampled)
 
 
-class LinConTS(Policy[State]):
+class LinConTS(WithoutOptions[State]):
     """Thompson sampling with linear constraints: the best strategy for losses and costs drawn from the posterior.
 
     Soft constraints and stochastic losses. Both regret and violations are small in practice. Growth like ln T is proved
@@ -105,9 +101,6 @@ class LinConTS(Policy[State]):
     kind: ClassVar[str] = "soft"
     algorithm = Algorithm(State, update, choose, show, random=True)
     _endless = True
-
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
 
     def _start(self, state: Any) -> None:
         state.task.limits = self.problem.thresholds

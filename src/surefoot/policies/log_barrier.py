@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.kernels.costs import CostBound
+from surefoot.policies.base import Seed
 from surefoot.policies.colb import SoftMirror
 from surefoot.policies.guarded import Guarded, Method
 from surefoot.problem import Problem
@@ -70,12 +71,7 @@ class LogBarrier(Guarded):
     methods: ClassVar[Mapping[str, type[Method]]] = {"paper": Unguarded}
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        preset: str = "paper",
-        learning_rate: float | str = "theory",
+        self, problem: Problem, seed: Seed = None, *, preset: str = "paper", learning_rate: float | str = "theory",
         benchmark_loss: float | None = None,
-    ) -> None:
-        self._begin(problem, seed, preset, learning_rate=learning_rate, benchmark_loss=benchmark_loss)
+    ) -> None:  # fmt: skip
+        self._begin(problem, seed, preset, learning_rate, benchmark_loss)

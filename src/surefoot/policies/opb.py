@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
@@ -16,15 +14,8 @@ from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.safety import lose_least
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import plain
-from surefoot.policies.estimates import (
-    EstimatesCosts,
-    bound_on_costs,
-    bound_on_losses,
-    bounds_option,
-    check_costs,
-    known_safe,
-)
+from surefoot.policies.base import Seed, plain
+from surefoot.policies.estimates import Bounds, WithConfidence, bound_on_losses, bounds_option, known_safe
 from surefoot.problem import Problem
 from surefoot.rules import SHARE
 
@@ -82,7 +73,7 @@ def restore(state: State) -> None:
     choose(state)
 
 
-class OPB(EstimatesCosts[State]):
+class OPB(WithConfidence[State]):
     """Optimistic-pessimistic bandit: hard constraints, stochastic losses.
 
     Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
@@ -127,30 +118,18 @@ class OPB(EstimatesCosts[State]):
     algorithm = Algorithm(State, update, choose, restore)
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        safe_loss: float = 1.0,
-        confidence: str | Mapping[str, Any] | Confidence | None = None,
-    ) -> None:
+        self, problem: Problem, seed: Seed = None, *, safe_loss: float = 1.0, confidence: Bounds = None
+    ) -> None:  # fmt: skip
         loss = plain("safe_loss", safe_loss, SHARE)
         super().__init__(problem, seed, safe_loss=loss, confidence=bounds_option(confidence))
 
-    def _sizes(self) -> dict[str, int]:
-        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
-
     def _start(self, state: Any) -> None:
         problem, safe = self.problem, known_safe(self.problem, "OPB")
-        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        start_costs(state.known, self._bound())
         widening = 1.0 + 2.0 * self._options["safe_loss"] / problem.margin
         start_costs(state.lost, bound_on_losses(problem, widening))
         state.task.limits, state.task.costs[:, problem.n_arms] = problem.thresholds, safe.costs
         state.safe_strategy, state.safe_costs = safe.strategy, safe.costs
-
-    def _check(self) -> None:
-        check_costs(self._round, self._state.known)
-        check_costs(self._round, self._state.lost, "lost")
 
     @property
     def proposal(self) -> Floats:

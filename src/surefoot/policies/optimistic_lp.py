@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from surefoot.confidence import Confidence
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
@@ -15,14 +11,8 @@ from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import SOLVED, UNDECIDED, Floats
-from surefoot.policies.estimates import (
-    EstimatesCosts,
-    bound_on_costs,
-    bound_on_losses,
-    bounds_option,
-    check_costs,
-    known_safe,
-)
+from surefoot.policies.base import Seed
+from surefoot.policies.estimates import Bounds, WithConfidence, bound_on_losses, bounds_option, known_safe
 from surefoot.problem import Problem
 
 
@@ -78,7 +68,7 @@ def restore(state: State) -> None:
     choose(state)
 
 
-class OptimisticLP(EstimatesCosts[State]):
+class OptimisticLP(WithConfidence[State]):
     """Soft constraints and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
 
     Regret and total violation are of order sqrt(K T) when losses are independent over time; there is no guarantee for
@@ -120,30 +110,17 @@ class OptimisticLP(EstimatesCosts[State]):
     algorithm = Algorithm(State, update, choose, restore)
     mixes: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        confidence: str | Mapping[str, Any] | Confidence | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, seed: Seed = None, *, confidence: Bounds = None) -> None:
         super().__init__(problem, seed, confidence=bounds_option(confidence))
-
-    def _sizes(self) -> dict[str, int]:
-        return super()._sizes() | bound_on_costs(self.problem, self._options["confidence"]).sizes
 
     def _start(self, state: Any) -> None:
         problem = self.problem
-        start_costs(state.known, bound_on_costs(problem, self._options["confidence"]))
+        start_costs(state.known, self._bound())
         start_costs(state.lost, bound_on_losses(problem))
         state.task.limits = state.thresholds = problem.thresholds
         if self.mixes:
             safe = known_safe(problem, type(self).__name__)
             state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
-
-    def _check(self) -> None:
-        check_costs(self._round, self._state.known)
-        check_costs(self._round, self._state.lost, "lost")
 
     @property
     def proposal(self) -> Floats:

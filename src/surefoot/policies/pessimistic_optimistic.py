@@ -12,7 +12,7 @@ from surefoot.kernels.costs import PAPER, CostBound, KnownCosts, bound_again, ob
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved, sized
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy, optional
+from surefoot.policies.base import Policy, Seed, optional
 from surefoot.policies.estimates import MARGIN, check_costs, hoeffding_scale, known_margin
 from surefoot.problem import Problem
 from surefoot.rules import Range
@@ -133,13 +133,7 @@ class PessimisticOptimistic(Policy[State]):
     kind: ClassVar[str] = "soft"
     algorithm = Algorithm(State, update, choose, restore)
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        margin: float | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, seed: Seed = None, *, margin: float | None = None) -> None:
         super().__init__(problem, seed, margin=optional("margin", margin, MARGIN))
 
     def _start(self, state: Any) -> None:

@@ -47,7 +47,7 @@ from surefoot.kernels.plans import (
 from surefoot.kernels.safety import mix_anchored, pessimistic_cost, safe_share
 from surefoot.kernels.types import EMPTY, KEPT, SOLVED, Floats
 from surefoot.policies.estimates import known_safe, least_safe_share
-from surefoot.policies.guarded import Method
+from surefoot.policies.guarded import Method, show_proposal
 from surefoot.rules import SUM_TOLERANCE, RuleError
 
 TINY = 1e-9
@@ -89,13 +89,6 @@ def update_soft(state: SoftState, arm: int, propensity: float, weight: float, lo
         state.empty_rounds[0] += 1.0
     show_proposal(state)
     return SOLVED
-
-
-@compiled
-def show_proposal(state: SoftState) -> None:
-    """Play the proposal."""
-    for a in range(state.strategy.size):
-        state.strategy[a] = state.learner.proposal[a]
 
 
 @compiled

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import TOTAL, derived, saved
 from surefoot.kernels.types import Floats
-from surefoot.policies.base import Policy, optional
-from surefoot.policies.estimates import MARGIN, known_margin
+from surefoot.policies.base import Policy, Seed, optional
+from surefoot.policies.estimates import MARGIN, known_margin, set_strategy
 from surefoot.policies.exp3 import State as Primal
 from surefoot.policies.exp3 import choose, usual_rate
 from surefoot.policies.exp3 import update as take_in
@@ -43,7 +41,7 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
         duals[i] += state.dual_rate * excess
     project(duals, limit)
     status = take_in(state.primal, arm, propensity, weight, (lagrangian + limit) / (1.0 + 2.0 * limit), costs)
-    show(state)
+    set_strategy(state.strategy, state.primal.strategy)
     return status
 
 
@@ -67,17 +65,10 @@ def project(duals: Floats, limit: float) -> None:
 
 
 @compiled
-def show(state: State) -> None:
-    """Play the strategy of the primal."""
-    for a in range(state.strategy.size):
-        state.strategy[a] = state.primal.strategy[a]
-
-
-@compiled
 def begin(state: State) -> None:
     """Set what follows from the totals of the primal."""
     choose(state.primal)
-    show(state)
+    set_strategy(state.strategy, state.primal.strategy)
 
 
 class PrimalDual(Policy[State]):
@@ -135,14 +126,9 @@ class PrimalDual(Policy[State]):
     algorithm = Algorithm(State, update, begin)
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        learning_rate: float | None = None,
-        dual_rate: Annotated[float, derived()] | None = None,
-        margin: float | None = None,
-    ) -> None:
+        self, problem: Problem, seed: Seed = None, *, learning_rate: float | None = None,
+        dual_rate: float | None = None, margin: float | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             problem,
             seed,

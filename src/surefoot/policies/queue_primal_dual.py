@@ -12,8 +12,8 @@ from surefoot.kernels.costs import PAPER, CostBound, KnownCosts, bound_again, ob
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived, saved
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy, optional
-from surefoot.policies.estimates import check_costs, hoeffding_scale
+from surefoot.policies.base import Policy, Seed, optional
+from surefoot.policies.estimates import check_costs, hoeffding_scale, set_strategy
 from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, Range, RuleError
@@ -70,8 +70,7 @@ def descend(state: State, arm: int, estimate: float) -> None:
 def restore(state: State) -> None:
     """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
-    for a in range(state.strategy.size):
-        state.strategy[a] = state.weights[a]
+    set_strategy(state.strategy, state.weights)
 
 
 class QueuePrimalDual(Policy[State]):
@@ -119,15 +118,8 @@ class QueuePrimalDual(Policy[State]):
     kind: ClassVar[str] = "soft"
     algorithm = Algorithm(State, update, restore)
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        learning_rate: float | None = None,
-    ) -> None:
-        rate = optional("learning_rate", learning_rate, RATE)
-        super().__init__(problem, seed, learning_rate=rate)
+    def __init__(self, problem: Problem, seed: Seed = None, *, learning_rate: float | None = None) -> None:
+        super().__init__(problem, seed, learning_rate=optional("learning_rate", learning_rate, RATE))
 
     def _start(self, state: Any) -> None:
         problem, rate, penalty = self.problem, self._options["learning_rate"], math.sqrt(self.problem.rounds)

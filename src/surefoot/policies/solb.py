@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from surefoot.confidence import Betting, Confidence, Paper
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import KnownCosts, bound_again, observe
@@ -15,7 +13,8 @@ from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import EMPTY, Floats
-from surefoot.policies.estimates import known_safe, least_safe_share
+from surefoot.policies.base import Seed
+from surefoot.policies.estimates import Bounds, known_safe, least_safe_share
 from surefoot.policies.guarded import Guarded, Method, MirrorDescent, refuse_of_paper
 from surefoot.policies.practical import FollowAndPlan
 from surefoot.policies.presets import Preset
@@ -167,29 +166,17 @@ class SOLB(Guarded):
     }  # fmt: skip
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        preset: str = "practical",
-        learning_rate: float | str | None = None,
-        confidence: str | Mapping[str, Any] | Confidence | None = None,
-        benchmark_loss: float | None = None,
+        self, problem: Problem, seed: Seed = None, *, preset: str = "practical",
+        learning_rate: float | str | None = None, confidence: Bounds = None, benchmark_loss: float | None = None,
         estimator: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if choice("preset", preset, tuple(self.methods)) != "paper":
             refuse_of_paper("estimator", estimator, preset)
         else:
             estimator = choice("estimator", "paper" if estimator is None else estimator, ("paper", "weighted"))
-        super().__init__(
-            problem,
-            seed,
-            preset=preset,
-            learning_rate=learning_rate,
-            confidence=confidence,
-            benchmark_loss=benchmark_loss,
-            estimator=estimator,
-        )
+        self._begin_bounded(
+            problem, seed, preset, learning_rate, confidence, benchmark_loss, estimator=estimator
+        )  # fmt: skip
 
     def _usual_bounds(self, preset: Preset) -> Confidence:
         return Betting(sides="upper") if preset.follows else Paper()

@@ -10,8 +10,7 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, TOTAL, derived, saved
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy
-from surefoot.problem import Problem
+from surefoot.policies.base import WithoutOptions
 from surefoot.rules import SUM_TOLERANCE, RuleError
 
 
@@ -52,7 +51,7 @@ def put_all(state: State) -> None:
         state.strategy[a] = 1.0 if a == state.drawn[0] else 0.0
 
 
-class ThompsonSampling(Policy[State]):
+class ThompsonSampling(WithoutOptions[State]):
     """Thompson sampling with Beta(1, 1) priors: regret of order ln(T) if losses are independent coin flips.
 
     After every round it draws a mean loss for each arm from the posterior, and plays the arm with the least. A loss
@@ -90,9 +89,6 @@ class ThompsonSampling(Policy[State]):
     kind: ClassVar[str] = "none"
     algorithm = Algorithm(State, update, sample, put_all, random=True)
     _endless = True
-
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
 
     def _check(self) -> None:
         state, n_arms = self._state, self.problem.n_arms

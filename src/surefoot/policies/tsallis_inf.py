@@ -11,11 +11,11 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, saved
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Policy
+from surefoot.policies.base import Policy, Seed
+from surefoot.policies.exp3 import LARGEST
 from surefoot.problem import Problem
 from surefoot.rules import SUM_TOLERANCE, Range, RuleError, choice
 
-LARGEST = 1e300  # the most a total may come to; feedback on a decision of that small a propensity would overflow it
 CLOSE = 1e-8  # relative Newton step whose square is lost in rounding
 
 
@@ -129,13 +129,7 @@ class TsallisINF(Policy[State]):
     algorithm = Algorithm(State, update, choose, weigh)
     _endless = True
 
-    def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        estimator: str = "importance",
-    ) -> None:
+    def __init__(self, problem: Problem, seed: Seed = None, *, estimator: str = "importance") -> None:
         super().__init__(problem, seed, estimator=choice("estimator", estimator, ("importance", "reduced-variance")))
 
     def _start(self, state: Any) -> None:

@@ -11,9 +11,8 @@ from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.types import SOLVED, Floats, Integers
-from surefoot.policies.base import Policy
+from surefoot.policies.base import WithoutOptions
 from surefoot.policies.estimates import check_counts
-from surefoot.problem import Problem
 from surefoot.rules import SHARE
 
 
@@ -52,7 +51,7 @@ def choose(state: State) -> None:
     state.strategy[best] = 1.0
 
 
-class UCB1(Policy[State]):
+class UCB1(WithoutOptions[State]):
     """UCB1: the arm whose loss may be the lowest; regret of order ln(T) if losses are independent draws.
 
     This needs independent losses: if they change with time, they can mislead it for as long as it has seen them. It
@@ -86,9 +85,6 @@ class UCB1(Policy[State]):
     kind: ClassVar[str] = "none"
     algorithm = Algorithm(State, update, choose)
     _endless = True
-
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
 
     def _check(self) -> None:
         check_counts(self._state.counts, self._round)

@@ -14,10 +14,10 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import derived
 from surefoot.kernels.learner import descend
 from surefoot.kernels.types import EMPTY, SOLVED, Floats
-from surefoot.policies.base import Policy
-from surefoot.policies.colb import SoftMirror, State, show_proposal
+from surefoot.policies.base import Seed, WithoutOptions
+from surefoot.policies.colb import SoftMirror, State
 from surefoot.policies.estimates import known_safe
-from surefoot.policies.guarded import Guarded, Method
+from surefoot.policies.guarded import Guarded, Method, show_proposal
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, RuleError, numbers
 
@@ -35,7 +35,7 @@ def stay(state: Still, arm: int, propensity: float, weight: float, loss: float, 
     return SOLVED
 
 
-class AlwaysSafe(Policy[Still]):
+class AlwaysSafe(WithoutOptions[Still]):
     """Plays the safe strategy in every round: the baseline of a user who takes no risk.
 
     Parameters
@@ -57,9 +57,6 @@ class AlwaysSafe(Policy[Still]):
     kind: ClassVar[str] = "hard"
     algorithm = Algorithm(Still, stay)
     _endless = True
-
-    def __init__(self, problem: Problem, seed: int | np.random.SeedSequence | None = None) -> None:
-        super().__init__(problem, seed)
 
     def _start(self, state: Any) -> None:
         state.strategy, state.safe_weight = known_safe(self.problem, "AlwaysSafe").strategy, 1.0
@@ -146,16 +143,8 @@ class Oracle(Guarded):
     methods: ClassVar[Mapping[str, type[Method]]] = {"paper": Knowing}
 
     def __init__(
-        self,
-        problem: Problem,
-        seed: int | np.random.SeedSequence | None = None,
-        *,
-        mean_costs: ArrayLike,
-        preset: str = "paper",
-        learning_rate: float | str = "practical",
-        benchmark_loss: float | None = None,
-    ) -> None:
+        self, problem: Problem, seed: Seed = None, *, mean_costs: ArrayLike, preset: str = "paper",
+        learning_rate: float | str = "practical", benchmark_loss: float | None = None,
+    ) -> None:  # fmt: skip
         truth = numbers("mean_costs", mean_costs, SHARE, None, None).tolist() if np.size(mean_costs) else []
-        self._begin(
-            problem, seed, preset, learning_rate=learning_rate, benchmark_loss=benchmark_loss, mean_costs=truth
-        )  # fmt: skip
+        self._begin(problem, seed, preset, learning_rate, benchmark_loss, mean_costs=truth)
