@@ -436,13 +436,24 @@ def test_feedback_that_breaks_the_order_is_refused_in_one_sentence() -> None:
 
 
 def test_rounds_in_blocks_have_numbers_too() -> None:
-    policy, late = played("solb"), played("solb").ask()
-    assert policy.ask() == late
-    policy.live(np.zeros((5, 3)), np.zeros((5, 1, 3)), np.empty((5, 3)), np.empty(5))
-    assert policy.ask().number == 46
+    policy, block = played("solb"), (np.zeros((5, 3)), np.zeros((5, 1, 3)), np.empty((5, 3)), np.empty(5))
+    policy.live(*block)
+    assert policy.ask().number == 45
     with pytest.raises(sf.RuleError, match="told already"):
         policy.tell((0, 0.5, 0.5, 43), 0.5, [0.5])
-    policy.tell(late, 0.5, [0.5])
+
+
+def test_a_block_does_not_overtake_open_decisions() -> None:
+    policy, block = played("solb"), (np.zeros((5, 3)), np.zeros((5, 1, 3)), np.empty((5, 3)), np.empty(5))
+    open_one = policy.ask()
+    before = policy.to_bytes()
+    with pytest.raises(
+        sf.RuleError, match=r"live must be called when no decision waits for feedback.* got a call with 1 open"
+    ):
+        policy.live(*block)
+    assert policy.to_bytes() == before
+    policy.tell(open_one, 0.5, [0.5])
+    policy.live(*block)
 
 
 def test_decisions_without_a_number_are_not_counted() -> None:
