@@ -402,12 +402,14 @@ class Live:
         with self._lock:
             self._ready()
             events = self._expired(now, inclusive=False)
-            for id, outcome in items:
-                try:
-                    answers.append(self._report(id, outcome, now, events))
-                except (Unknown, Conflict, RuleError) as error:
-                    answers.append(error)  # type: ignore[arg-type]
-            ticket = self._append(events)
+            try:
+                for id, outcome in items:
+                    try:
+                        answers.append(self._report(id, outcome, now, events))
+                    except (Unknown, Conflict, RuleError) as error:
+                        answers.append(error)  # type: ignore[arg-type]
+            finally:
+                ticket = self._append(events)
         self._wait(ticket)
         return answers  # type: ignore[return-value]
 
