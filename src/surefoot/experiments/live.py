@@ -141,6 +141,7 @@ class Live:
         self._broken: BaseException | None = None
         self._plan: Plan | None = None
         self._timed_out = 0
+        self._ticket = 0  # of what was written last
         self._checkpointed = fold.last
         self._read_experiment()
 
@@ -363,9 +364,12 @@ class Live:
         with self._lock:
             self._ready()
             plan, fold = self._current(), self._fold
-            return Snapshot(
+            snapshot = Snapshot(
                 plan.strategy, plan.weight, fold.epoch, fold.rounds, now + lease, fold.experiment.arms, plan.mode
             )
+            ticket = self._ticket
+        self._wait(ticket)
+        return snapshot
 
     # Feedback.
 
@@ -658,14 +662,18 @@ class Live:
             raise
 
     def _append(self, events: Sequence[Event]) -> int:
+        """Write events; returns the ticket that the answer must wait for.
+
+        An answer without events repeats an earlier one, which another thread may still be writing.
+        """
         if not events:
-            return 0
-        ticket = self._log.append(events)
+            return self._ticket
+        self._ticket = self._log.append(events)
         due = max(CHECKPOINT_EVERY, 4 * len(self._fold.order.open))
         if self._log.durable and self._fold.last - self._checkpointed >= due:
             self._checkpointed = self._fold.last
             self._log.save_checkpoint(self._fold.last, self._fold.to_bytes())
-        return ticket
+        return self._ticket
 
     def _wait(self, ticket: int) -> None:
         if ticket and self._log.durable:
