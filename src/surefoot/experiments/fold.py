@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -67,6 +67,7 @@ class Fold:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self.unwritten: Sequence[Event] = ()  # events that were applied and are not in the log yet
         self.last = 0  # number of the last event that was applied
         self.since = 0  # number of the event that began what was learnt so far
         self.epoch = 0
@@ -194,6 +195,8 @@ class Fold:
             if number >= self.last:
                 return
             yield number, event
+        first = self.last - len(self.unwritten) + 1
+        yield from enumerate(self.unwritten[:-1], first)
 
     def certifies(self, strategy: Floats) -> bool:
         """Whether a strategy is safe at the upper bounds on the costs; a soft policy certifies every strategy."""

@@ -650,15 +650,17 @@ class Live:
 
     def _apply(self, event: Event, events: list[Event]) -> None:
         """Apply an event and everything that follows from it; all of it is added to the events to write."""
-        fold = self._fold
+        fold, before = self._fold, len(events)
         self._plan = None
         try:
             events.append(event)
+            fold.unwritten = events
             for one in fold.apply(event):
                 if not fold.has(one):
                     self._apply(one, events)
         except BaseException as error:
             self._broken = error  # the state may be half changed, and what is in the log is right
+            del events[before:]
             raise
 
     def _append(self, events: Sequence[Event]) -> int:
@@ -666,6 +668,7 @@ class Live:
 
         An answer without events repeats an earlier one, which another thread may still be writing.
         """
+        self._fold.unwritten = ()
         if not events:
             return self._ticket
         self._ticket = self._log.append(events)
