@@ -176,8 +176,9 @@ class Fold:
         if not event.kept:
             self.since = self.last
         else:
-            if after.measures_baseline and measured is not None and after.baseline == before.baseline:
-                self.measured, self._baseline = measured, None
+            self.measured = still_measured(before, after, measured)
+            if self.measured is not None:
+                self._baseline = None
                 self._start_policy()
             self._recall()
         return []
@@ -333,10 +334,9 @@ class Fold:
         """Take in a round of the baseline while its costs are measured."""
         known = self._baseline.opened()
         observe(known, 0, np.array(costs))
-        limits = np.array([one.threshold for one in self._guardrails])
-        asked = limits * (1.0 - self.experiment.margin)
-        if (known.upper[:, 0] <= asked).all() and (known.upper[:, 0] < limits).all():
+        if enough_margin(known.upper[:, 0], self.experiment):
             return [Measured(known.upper[:, 0].tolist())]
+        asked = np.array([one.threshold for one in self._guardrails]) * (1.0 - self.experiment.margin)
         never = known.lower[:, 0] > asked
         if never.any() and "baseline" not in self.alarmed:
             guardrail = self._guardrails[int(never.argmax())]
@@ -445,6 +445,23 @@ def replay(log: Log) -> Fold:
     for _, event in log.read():
         fold.apply(event)
     return fold
+
+
+def still_measured(before: Experiment, after: Experiment, measured: Sequence[float] | None) -> list[float] | None:
+    """The bounds on the baseline's costs in another experiment, None if they must be measured there."""
+    if measured is None or not after.measures_baseline or after.baseline != before.baseline:
+        return None
+    values = {one.name: one.value(cost) for one, cost in zip(before.guardrails, measured, strict=True)}
+    if not all(one.name in values for one in after.guardrails):
+        return None
+    costs = [one.cost(values[one.name]) for one in after.guardrails]
+    return costs if enough_margin(np.array(costs), after) else None
+
+
+def enough_margin(costs: Floats, experiment: Experiment) -> bool:
+    """Whether bounds on the baseline's costs leave enough of every limit unused for learning to begin."""
+    limits = np.array([one.threshold for one in experiment.guardrails])
+    return bool((costs <= limits * (1.0 - experiment.margin)).all() and (costs < limits).all())
 
 
 def infeasible(lower: Floats, thresholds: Floats) -> bool:
