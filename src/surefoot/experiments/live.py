@@ -233,7 +233,8 @@ class Live:
         key
             Idempotency key: a call with the same key returns the same decisions and makes none.
         unit
-            Whom the decision is for: while one for the same unit waits for feedback, that one is returned.
+            Whom the decision is for: while one of this epoch for the same unit waits for feedback, that one is
+            returned.
         snapshot
             Draw from this strategy, which another process may have held for a while. If its lease or its epoch is over,
             or it is not within the limits at the upper bounds, the baseline is served.
@@ -294,7 +295,8 @@ class Live:
             if decided and (len(decided) != count or decided[0].unit != unit):
                 raise Conflict(f"key {key!r} was used for another request")
         if not decided and unit is not None and unit in order.units:
-            decided = [order.open[order.units[unit]].decided]
+            waiting = order.open[order.units[unit]].decided
+            decided = [waiting] if waiting.epoch == self._fold.epoch else []  # its arm may have been removed
         for one in decided:
             if arms is not None and one.arm not in arms:
                 raise Conflict(f"decision {self._id(one.number)} already has arm {one.arm!r}, which is not in arms")
