@@ -573,6 +573,8 @@ class Live:
             fold = self._fold
             if fold.held is None:
                 raise RuleError("resume", "be called while the experiment is held", None, f"a call while {fold.state}")
+            if experiment is not None:
+                self._check_change(experiment)
             if experiment is None and not fold.alarmed & COST_ALARMS:
                 if "horizon" in fold.alarmed:
                     raise RuleError("experiment", "be given, with another horizon, after the horizon is reached", None)
@@ -600,19 +602,21 @@ class Live:
         bool
             Whether what was learnt is kept.
         """
-        if not isinstance(experiment, Experiment):
-            raise RuleError("experiment", "be an Experiment", experiment)
         checked_text("reason", reason)
         with self._lock:
             self._ready()
-            if experiment.name != self._fold.experiment.name:
-                raise RuleError(
-                    "experiment", f"keep its name, {self._fold.experiment.name!r}", experiment, experiment.name
-                )
+            self._check_change(experiment)
             kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
             ticket = self._change(experiment, reason, kept)
         self._wait(ticket)
         return kept
+
+    def _check_change(self, experiment: Any) -> None:
+        if not isinstance(experiment, Experiment):
+            raise RuleError("experiment", "be an Experiment", experiment)
+        name = self._fold.experiment.name
+        if experiment.name != name:
+            raise RuleError("experiment", f"keep its name, {name!r}", experiment, repr(experiment.name))
 
     def _change(self, experiment: Experiment, reason: str, keep: bool) -> int:
         kept = keep and means_the_same(self._fold.experiment, experiment)
