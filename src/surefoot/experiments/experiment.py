@@ -291,7 +291,7 @@ def checked_costs(costs: Any, guardrails: tuple[Guardrail, ...]) -> dict[str, fl
     if costs is None:
         return None
     names = [guardrail.name for guardrail in guardrails]
-    if not isinstance(costs, Mapping) or sorted(map(str, costs)) != sorted(names):
+    if not isinstance(costs, Mapping) or set(costs) != set(names):
         received = shown(sorted(map(str, costs))) if isinstance(costs, Mapping) else None
         raise RuleError("baseline_costs", f"have a value for each of {', '.join(names)}", costs, received)
     checked = {}

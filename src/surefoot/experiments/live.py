@@ -36,11 +36,12 @@ from surefoot.experiments.status import Status, status_of
 from surefoot.kernels.episode import draw
 from surefoot.kernels.safety import weight_needed
 from surefoot.provenance import made_by
-from surefoot.rules import WHOLE, Floats, Range, RuleError, choice, frozen, number, shown
+from surefoot.rules import Floats, Range, RuleError, choice, frozen, number, shown
 
 TIME = Range(-1e15, 1e15)
 AT_ONCE = Range(1, 100_000, whole=True)
 LEASE = Range(0, 1e9)
+SEED = Range(0, 2**128, whole=True)
 LONGEST_TEXT = 500
 CHECKPOINT_EVERY = 20_000
 """Events between two checkpoints of a durable log."""
@@ -125,9 +126,11 @@ class Live:
         if not isinstance(experiment, Experiment):
             raise RuleError("experiment", "be an Experiment", experiment)
         shadow = choice("mode", mode, ("live", "shadow")) == "shadow"
-        entropy = os.urandom(16) if seed is None else number("seed", seed, WHOLE).to_bytes(64, "little").rstrip(b"\0")
+        entropy = os.urandom(16) if seed is None else number("seed", seed, SEED).to_bytes(64, "little").rstrip(b"\0")
         key = hashlib.blake2b(entropy, digest_size=16, person=b"surefoot live").hexdigest()
         log = MemoryLog() if log is None else log
+        if next(iter(log.read()), None) is not None:
+            raise RuleError("log", "be empty (`Live.of` goes on with one that is not)", log)
         created = Created(experiment.to_dict(), key, shadow, made_by())
         fold = Fold(log)
         fold.apply(created)  # what is wrong with the options of the policy shows here, before anything is written
