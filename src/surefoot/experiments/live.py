@@ -433,7 +433,7 @@ class Live:
         if before is not None:
             self._agree(i, values, before)
             values = {name: value for name, value in values.items() if name not in before}
-            if not values:
+            if not values and not fold.order.needed <= before.keys():  # else a change has made it complete
                 return "replayed"
         self._apply(Reported(i, values, now), events)
         return "partial" if i in fold.order.open else "accepted"
