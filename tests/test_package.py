@@ -79,7 +79,9 @@ def test_public_functions_have_an_example() -> None:
 
 def test_contracts_are_exported_and_have_an_example() -> None:
     contracts = importlib.import_module("surefoot.testing")
-    assert set(contracts.__all__) == {"ConfidenceContract", "PolicyContract", "make_problem", "true_costs"}
+    assert set(contracts.__all__) == {
+        "ConfidenceContract", "PolicyContract", "StorageContract", "make_problem", "true_costs",
+    }  # fmt: skip
     for name in contracts.__all__:
         assert ">>>" in (getattr(contracts, name).__doc__ or ""), name
 
