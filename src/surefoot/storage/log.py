@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
-from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, read, written
+from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, LogFailure, read, written
 from surefoot.rules import RuleError
-from surefoot.storage.database import Database
+from surefoot.storage.database import Database, failure_of
 from surefoot.storage.schema import checkpoints, events, experiments
 
 READ_AT_ONCE = 5_000
@@ -121,6 +122,9 @@ def begin(database: Database, first: Event) -> int:
     """Add the experiment that begins with this event."""
     if not isinstance(first, Created):
         raise RuleError("log", "begin with the experiment", first)
-    with database.engine.begin() as connection:
-        added = connection.execute(experiments.insert().values(name=first.experiment["name"]))
-        return int(added.inserted_primary_key[0])  # type: ignore[index]
+    try:
+        with database.engine.begin() as connection:
+            added = connection.execute(experiments.insert().values(name=first.experiment["name"]))
+            return int(added.inserted_primary_key[0])  # type: ignore[index]
+    except SQLAlchemyError as error:
+        raise LogFailure(failure_of(error)) from error
