@@ -220,16 +220,16 @@ class Experiment:
     def load(cls, path: str | Path) -> Experiment:
         """Read an experiment from a file: TOML, or JSON if its name ends in ".json"."""
         path = Path(path)
-        text = path.read_text(encoding="utf-8")
         try:
+            text = path.read_text(encoding="utf-8")
             if path.suffix == ".json":
                 data = json.loads(text)
             else:
                 import tomllib
 
                 data = tomllib.loads(text)
-        except ValueError as error:  # the errors of both are of this kind
-            raise RuleError(str(path.name), "be a file in TOML or JSON", text, str(error)) from None
+        except ValueError as error:  # the errors of both are of this kind, and those of the encoding
+            raise RuleError(path.name, "be a file in TOML or JSON", path, str(error)) from None
         return cls.from_dict(data)
 
 
