@@ -7,6 +7,7 @@ from surefoot.analysis.optimum import safest_strategy as safest_strategy
 from surefoot.environments import costs as costs
 from surefoot.environments import losses as losses
 from surefoot.environments import scenarios as scenarios
+from surefoot.environments.feedback import Feedback as Feedback
 from surefoot.environments.scenario import Scenario as Scenario
 from surefoot.environments.scenarios import Table as Table
 from surefoot.experiments.events import Log as Log

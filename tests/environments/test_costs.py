@@ -32,6 +32,8 @@ MODELS: dict[str, Callable[[], Costs]] = {
     "Fixed rounds": lambda: sf.costs.Fixed(GIVEN),
     "no constraints": lambda: sf.costs.Bernoulli(np.zeros((0, 3))),
     "no constraints, correlated": lambda: sf.costs.Bernoulli(np.zeros((0, 3)), correlation=0.5),
+    "Switching": lambda: sf.costs.Switching([MEANS, 1 - MEANS, MEANS / 2], [20, 41]),
+    "Drifting": lambda: sf.costs.Drifting(MEANS, 1 - MEANS, HORIZON),
     "lower bound": lambda: LowerBoundCosts(0.55, 0.3, 5),
 }
 

@@ -37,6 +37,8 @@ class Rehearsal:
         own = [float(row[arm]) for row in costs]
         delay, copies = fates[int(any(cost >= self.level for cost in own))]
         arrives = self.now + delay if 0 <= delay <= self.timeout else None
+        if not self.in_order:
+            decision = decision[:3]  # without its number: a policy refuses repeats and a wrong order
         self.waiting.append(Waiting(self.now, arm, decision, float(losses[arm]), own, arrives, copies))
         timing_out = [w for w in self.waiting if w.arrives is None and w.round + self.timeout == self.now]
         arriving = [w for w in self.waiting if w.arrives == self.now]

@@ -56,16 +56,15 @@ class WorldLedger:
 class PlayLedger:
     """Sums of what a policy played."""
 
-    def __init__(self, problem: Problem, mean_costs: Floats) -> None:
-        self._costs = np.array(mean_costs, order="C")
+    def __init__(self, problem: Problem) -> None:
         self._thresholds = problem.thresholds.copy()
         self._anchor = np.zeros(problem.n_arms) if problem.safe is None else problem.safe.strategy.copy()
         self._sums = play_sums(problem.n_arms, problem.n_constraints)
         self._last = 0
 
-    def add(self, losses: Floats, strategies: Floats, safe_weights: Floats) -> None:
-        """Add the strategies of a block of rounds, with their losses."""
-        add_play(self._sums, losses, strategies, safe_weights, self._costs, self._thresholds, self._anchor)
+    def add(self, losses: Floats, mean_costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+        """Add the strategies of a block of rounds, with their losses and mean costs, (1, m, K) or (n, m, K)."""
+        add_play(self._sums, losses, strategies, safe_weights, mean_costs, self._thresholds, self._anchor)
 
     def entry(self, world: Settled) -> dict[str, Any]:
         """The account up to now; `allocation` is since the last one."""

@@ -85,7 +85,7 @@ def league(
     horizon: Annotated[int, typer.Option(min=3, help="Rounds, in every scenario.")] = 20_000,
     workers: Workers = None,
 ) -> None:
-    """Run every policy in every built-in scenario, as a study with a report."""
+    """Run every policy in every built-in scenario but the rehearsals, as a study with a report."""
     from surefoot.cli.studies import carry_out, league_study
 
     command = shlex.join(["surefoot", "league", "--out", str(out), "--seeds", str(seeds), "--horizon", str(horizon)])

@@ -7,19 +7,23 @@ round from the generator that is passed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
+from surefoot.environments.losses import SWITCH, increasing
 from surefoot.environments.model import Model
 from surefoot.environments.tables import cost_means, rank, read_array, read_columns
-from surefoot.rules import SHARE, Floats, Range, frozen, number, numbers
+from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, number, numbers
 
-__all__ = ["Bernoulli", "Beta", "Costs", "Fixed", "FromTable"]
+__all__ = ["Bernoulli", "Beta", "Costs", "Drifting", "Fixed", "FromTable", "Switching"]
 
 CONCENTRATION = Range(0, 1e9)
+DRIFT = Range(2, SWITCH.high, whole=True)
 NEXT_TO_NOTHING = 1e-6
 """A Beta distribution with a concentration below this cannot be distinguished from coin flips."""
 
@@ -28,11 +32,27 @@ class Costs(Model, ABC):
     """Costs of every arm under every constraint."""
 
     means: Floats
-    """The expected costs, (constraints, arms). Strategies are judged by these."""
+    """The expected costs, (constraints, arms). Strategies are judged by these. Where they change: the largest."""
 
     @abstractmethod
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         """Write the costs of the rounds from `first` on into `out`, (rounds, constraints, arms)."""
+
+    @property
+    def phases(self) -> Floats:
+        """Expected costs, (phases, constraints, arms): a strategy is safe in every round if it is safe in each phase.
+
+        The benchmark of regret is the best strategy of these.
+        """
+        return self.means[None]
+
+    def means_in(self, first: int, rounds: int) -> Floats:
+        """The expected costs of some rounds, (rounds, constraints, arms); (1, constraints, arms) if all are equal."""
+        return self.means[None]
+
+    def over(self, horizon: int) -> Self:
+        """The model for a scenario of this many rounds."""
+        return self
 
 
 class Bernoulli(Costs):
@@ -95,6 +115,75 @@ class Beta(Costs):
         else:
             out[...] = rng.beta(ones, zeros, out.shape)
         out[:, flips] = out[:, flips] < self.means[flips]
+
+
+class Changing(Costs):
+    """Coin flips whose means change. Each round's strategy is judged by the means of that round."""
+
+    def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
+        rng.random(out=out)
+        np.less(out, self.means_in(first, len(out)), out=out)
+
+
+class Switching(Changing):
+    """Coin flips whose means change abruptly.
+
+    The means are (phases, constraints, arms): phase i holds until `at[i]` rounds have passed, the last one for good.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> model = sf.costs.Switching([[[0.1, 0.2]], [[0.5, 0.2]]], at=500)
+    >>> model.means_in(499, 2).tolist(), model.means.tolist()
+    ([[[0.1, 0.2]], [[0.5, 0.2]]], [[0.5, 0.2]])
+    """
+
+    def __init__(self, means: ArrayLike, at: int | Sequence[int]) -> None:
+        self.at = increasing(at)
+        self.by_phase = frozen(numbers("means", means, SHARE, None, None, None))
+        if len(self.by_phase) != len(self.at) + 1:
+            raise RuleError("means", f"have {len(self.at) + 1} phases, one more than at", len(self.by_phase))
+        self.means = frozen(self.by_phase.max(axis=0))
+
+    @property
+    def phases(self) -> Floats:
+        return self.by_phase
+
+    def means_in(self, first: int, rounds: int) -> Floats:
+        return self.by_phase[np.searchsorted(self.at, np.arange(first, first + rounds), side="right")]
+
+
+class Drifting(Changing):
+    """Coin flips whose means move in a straight line, from `start` in the first round to `end` in the last.
+
+    Both are (constraints, arms). With `rounds` the means arrive at `end` in that round and stay there; by default it is
+    the horizon of the scenario.
+
+    Examples
+    --------
+    >>> import surefoot as sf
+    >>> sf.costs.Drifting([[0.1, 0.2]], [[0.5, 0.2]], rounds=3).means_in(0, 4).tolist()
+    [[[0.1, 0.2]], [[0.3, 0.2]], [[0.5, 0.2]], [[0.5, 0.2]]]
+    """
+
+    def __init__(self, start: ArrayLike, end: ArrayLike, rounds: int | None = None) -> None:
+        self.start = frozen(numbers("start", start, SHARE, None, None))
+        self.end = frozen(numbers("end", end, SHARE, *self.start.shape))
+        self.rounds = None if rounds is None else number("rounds", rounds, DRIFT)
+        self.means = frozen(np.maximum(self.start, self.end))
+
+    @property
+    def phases(self) -> Floats:
+        return np.stack([self.start, self.end])  # in between the costs of a strategy are in between, too
+
+    def over(self, horizon: int) -> Self:
+        return self if self.rounds is not None else type(self)(self.start, self.end, horizon)
+
+    def means_in(self, first: int, rounds: int) -> Floats:
+        if self.rounds is None:
+            raise RuleError("rounds", "be given, or the model be part of a scenario", None)
+        passed = np.minimum(np.arange(first, first + rounds) / (self.rounds - 1), 1.0)[:, None, None]
+        return np.asarray((1 - passed) * self.start + passed * self.end)
 
 
 class Fixed(Costs):

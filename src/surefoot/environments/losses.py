@@ -106,13 +106,10 @@ class Switching(Losses):
     """
 
     def __init__(self, means: ArrayLike, at: int | Sequence[int]) -> None:
-        rounds = [number("at", round_, SWITCH) for round_ in np.atleast_1d(np.asarray(at, object))]
-        if sorted(set(rounds)) != rounds:
-            raise RuleError("at", "be increasing", rounds)
+        self.at = increasing(at)
         self.means = frozen(numbers("means", means, SHARE, None, None))
-        self.at = tuple(rounds)
-        if len(self.means) != len(rounds) + 1:
-            raise RuleError("means", f"have {len(rounds) + 1} rows, one more than at", len(self.means))
+        if len(self.means) != len(self.at) + 1:
+            raise RuleError("means", f"have {len(self.at) + 1} rows, one more than at", len(self.means))
 
     @property
     def n_arms(self) -> int:
@@ -247,3 +244,11 @@ class PunishProposal(RaiseMostPlayed):
 
     def target(self, seen: Seen) -> int:
         return int(seen.strategy.argmax())
+
+
+def increasing(at: int | Sequence[int]) -> tuple[int, ...]:
+    """The rounds after which something changes."""
+    rounds = [number("at", round_, SWITCH) for round_ in np.atleast_1d(np.asarray(at, object))]
+    if sorted(set(rounds)) != rounds:
+        raise RuleError("at", "be increasing", rounds)
+    return tuple(rounds)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.environments.costs import Bernoulli, Costs
+from surefoot.environments.feedback import Feedback
 from surefoot.environments.losses import Adversary, Losses, OfSuccess
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, Floats, RuleError, numbers
@@ -36,6 +37,8 @@ class Scenario:
         Names of the arms; by default, numbers.
     guardrails
         Names of the constraints.
+    feedback
+        A `Feedback`: when feedback arrives, and whether it does. By default at once, always.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Scenario:
     about: str = ""
     arms: tuple[str, ...] = ()
     guardrails: tuple[str, ...] = ()
+    feedback: Feedback | None = None
 
     def __post_init__(self) -> None:
         if not is_name(self.id):
@@ -63,6 +67,9 @@ class Scenario:
         for name, (part, kind) in zip(("problem", "losses", "costs"), parts, strict=True):
             if not isinstance(part, kind):
                 raise RuleError(name, f"be {WANTED[name]}", part)
+        if not isinstance(self.feedback, Feedback | None):
+            raise RuleError("feedback", "be a Feedback", self.feedback)
+        object.__setattr__(self, "costs", self.costs.over(self.problem.rounds))
         self._check_sizes()
         self._check_promise()
 
@@ -104,7 +111,7 @@ class Scenario:
 
     @property
     def mean_costs(self) -> Floats:
-        """The expected cost of each arm under each constraint, (m, K)."""
+        """The expected cost of each arm under each constraint, (m, K); where it changes, the largest."""
         return self.costs.means
 
     @property
@@ -123,6 +130,7 @@ class Scenario:
             "about": self.about,
             "arms": list(self.arms),
             "guardrails": list(self.guardrails),
+            "feedback": None if self.feedback is None else self.feedback.to_dict(),
         }
 
 

@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surefoot.environments.costs import Bernoulli as CoinCosts
-from surefoot.environments.costs import Beta
+from surefoot.environments.costs import Beta, Costs
+from surefoot.environments.costs import Drifting as DriftingCosts
+from surefoot.environments.costs import Switching as SwitchingCosts
+from surefoot.environments.feedback import Feedback
 from surefoot.environments.losses import Bernoulli, Drifting, OfSuccess, PunishProposal, RaiseMostPlayed, Switching
 from surefoot.environments.lower_bound import BELOW_HALF, MOST_ARMS, lower_bound
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.tables import cost_means, read_columns
-from surefoot.problem import Problem, SafeStrategy
+from surefoot.problem import HORIZON, Problem, SafeStrategy
 from surefoot.rules import SHARE, Floats, Range, RuleError, choice, number, numbers
 
 __all__ = ["SCENARIOS", "Table", "make", "parameters"]
@@ -157,6 +160,54 @@ def dose_finding(horizon: int = 50_000, delta: float = 0.05) -> Scenario:
     )
 
 
+def tempting(
+    id: str, limit: float, costs: Costs, horizon: int, delta: float, feedback: Feedback | None = None
+) -> Scenario:
+    """The last arm is known to be safe, and all others lose less."""
+    n_arms = costs.means.shape[1]
+    safe = SafeStrategy(np.eye(n_arms)[-1], costs.means[:, -1])
+    losses = Bernoulli(np.append(np.full(n_arms - 1, 0.2), 0.6))
+    return Scenario(id, Problem(n_arms, [limit], horizon, delta, safe), losses, costs, feedback=feedback)
+
+
+def late_misses(horizon: int = 20_000, delta: float = 0.05, handling: str = "live") -> Scenario:
+    """Bad outcomes are reported 100 rounds late and good ones at once, as where an answer misses its deadline."""
+    feedback = Feedback(bad={"delay": 100}, handling=handling)
+    return tempting("late-misses-v1", 0.3, CoinCosts([[0.5, 0.1]]), horizon, delta, feedback)
+
+
+def lost_misses(horizon: int = 20_000, delta: float = 0.05, handling: str = "live") -> Scenario:
+    """The feedback on two of five bad outcomes never arrives; decisions time out after 100 rounds."""
+    feedback = Feedback(bad={"lost": 0.4}, timeout=100, handling=handling)
+    return tempting("lost-misses-v1", 0.3, CoinCosts([[0.5, 0.1]]), horizon, delta, feedback)
+
+
+def repeated(horizon: int = 20_000, delta: float = 0.05, handling: str = "live") -> Scenario:
+    """The same feedback arrives five times."""
+    feedback = Feedback(repeated=4, handling=handling)
+    return tempting("repeated-v1", 0.3, CoinCosts([[0.35, 0.35, 0.35, 0.35, 0.1]]), horizon, delta, feedback)
+
+
+def jump(horizon: int = 20_000, delta: float = 0.05) -> Scenario:
+    """After half of the rounds the cost of the better arm jumps from 0.10 to 0.45; its limit is 0.20."""
+    costs = SwitchingCosts([[[0.1, 0.05]], [[0.45, 0.05]]], number("horizon", horizon, HORIZON) // 2)
+    return tempting("jump-v1", 0.2, costs, horizon, delta)
+
+
+def drifting_costs(horizon: int = 20_000, delta: float = 0.05) -> Scenario:
+    """The cost of the better arm slowly rises from 0.10 to 0.45; its limit is 0.20."""
+    return tempting("drifting-costs-v1", 0.2, DriftingCosts([[0.1, 0.05]], [[0.45, 0.05]]), horizon, delta)
+
+
+REHEARSALS: dict[str, Callable[..., Scenario]] = {
+    "late-misses-v1": late_misses,
+    "lost-misses-v1": lost_misses,
+    "repeated-v1": repeated,
+    "jump-v1": jump,
+    "drifting-costs-v1": drifting_costs,
+}
+"""Scenarios that break what policies assume: feedback is late, lost or repeated, or costs change."""
+
 SCENARIOS: dict[str, Callable[..., Scenario]] = {
     "stochastic-v1": stochastic,
     "three-arms-v1": three_arms,
@@ -172,6 +223,7 @@ SCENARIOS: dict[str, Callable[..., Scenario]] = {
     "many-constraints-v1": many_constraints,
     "llm-routing-v1": llm_routing,
     "dose-finding-v1": dose_finding,
+    **REHEARSALS,
 }
 """Every built-in scenario, by id."""
 

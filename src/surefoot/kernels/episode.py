@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from surefoot.kernels.compile import compiled, compiled_apart, merged
 from surefoot.kernels.costs import observe as observe_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
+from surefoot.kernels.queue import NONE, OVER, admit, due
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
 
@@ -105,6 +106,41 @@ def play(floats, integers, generator, eye, losses, costs, strategies, safe_weigh
         return compiled_apart(self._made(source, "play", self.update, step=self.step))
 
     @cached_property
+    def play_queued(self) -> Callable[..., int]:
+        """Play a block of rounds with feedback through a queue; return how many were played.
+
+        If the safe set was found empty in round t of the block, return -(t + 1). The round is not over then: call again
+        for the rounds from t on.
+        """
+        watched = "known" in getattr(self.state, "_fields", ())
+        source = f"""
+def play_queued(floats, integers, generator, eye, losses, costs, strategies, safe_weights, observed, queue, fates):
+    state = opened(floats, integers)
+    strategy = state.strategy
+    for t in range(len(losses)):
+        if queue.stage[0] == OVER:
+            for a in range(strategy.size):
+                strategies[t, a] = strategy[a]
+            safe_weights[t] = state.safe_weight[0]
+            arm = draw(strategy, generator.random())
+            admit(queue, arm, strategy[arm], 1.0 - state.safe_weight[0], losses, costs, fates, t)
+        slot = due(queue)
+        while slot != NONE:
+            arm = queue.arms[slot]
+            for i in range(observed.size):
+                observed[i] = queue.costs[slot, i]
+            status = step(
+                state, {self._chance}arm, queue.propensities[slot], queue.weights[slot], queue.losses[slot], observed
+            )
+            {"look(eye, state.known.lower, state.known.upper, arm)" if watched else "pass"}
+            if status == EMPTY:
+                return -(t + 1)
+            slot = due(queue)
+    return len(losses)
+"""
+        return compiled_apart(self._made(source, "play_queued", self.update, step=self.step))
+
+    @cached_property
     def begin(self) -> Callable[..., None]:
         """Set what follows from the problem and the options; takes the two buffers (and a generator)."""
         chance = ", generator" if self.random else ""
@@ -147,7 +183,7 @@ def observe(floats, integers, arm, costs):
         """A Python entry point to a kernel. Its name is unique for each pair of kernel and state."""
         door: Callable[..., Any] = executed(
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
-            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, **names,
+            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door

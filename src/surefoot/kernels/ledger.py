@@ -88,7 +88,7 @@ def add_play(
     sums: PlaySums, losses: Floats, strategies: Floats, safe_weights: Floats,
     mean_costs: Floats, thresholds: Floats, safe_strategy: Floats,
 ) -> None:  # fmt: skip
-    """Take in the strategies of a block of rounds."""
+    """Take in the strategies of a block of rounds; `mean_costs` has one row for all of them, or one each."""
     for t in range(losses.shape[0]):
         weight, loss, at_safe = safe_weights[t], 0.0, 0.0
         for a in range(safe_strategy.size):
@@ -104,7 +104,7 @@ def add_play(
         for i in range(thresholds.size):
             margin = thresholds[i]
             for a in range(safe_strategy.size):
-                margin -= mean_costs[i, a] * strategies[t, a]
+                margin -= mean_costs[min(t, len(mean_costs) - 1), i, a] * strategies[t, a]
             sums.worst_margin[0] = min(sums.worst_margin[0], margin)
             if margin < -OVER:
                 above = True

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 import surefoot.policies.saving as saving
 from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
-from surefoot.kernels.types import CONTRADICTED, EMPTY
+from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due
+from surefoot.kernels.types import CONTRADICTED, EMPTY, Integers
 from surefoot.kernels.watch import IDLE, Watch, look
 from surefoot.problem import Decision, Problem
 from surefoot.rules import (
@@ -291,27 +292,51 @@ class Policy(Generic[S]):
         safe_weights
             Filled with the weight of the safe strategy in it, (n,).
         """
+        self._live(losses, costs, strategies, safe_weights, None)
+        if self._alarmed or self.contradicted:
+            self._warn()
+
+    def live_waiting(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting
+    ) -> None:
+        """Play a block of rounds where feedback does not come at once; the rounds that count are those learnt.
+
+        The arguments are those of `live`, and in `waiting` the decisions that wait, and what happens to the feedback of
+        each round.
+        """
+        self._live(losses, costs, strategies, safe_weights, waiting)
+        if self._alarmed or self.contradicted:
+            self._warn()
+
+    def _live(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None
+    ) -> None:
         n, n_arms, n_constraints = len(losses), self.problem.n_arms, self.problem.n_constraints
         shapes = (n, n_arms), (n, n_constraints, n_arms), (n, n_arms), (n,)
         for name, array, shape in zip(BLOCK, (losses, costs, strategies, safe_weights), shapes, strict=True):
             if array.shape != shape:
                 raise RuleError(name, f"be an array of shape {shape}", array, f"one of shape {array.shape}")
+        if waiting is not None and waiting.fates.shape != (n, 2, 2):
+            rule = f"be an array of shape {(n, 2, 2)}"
+            raise RuleError("waiting.fates", rule, waiting.fates, f"one of shape {waiting.fates.shape}")
         with self._lock:
-            if self._round + n > self._last:
+            if waiting is None and self._round + n > self._last:
                 self._refuse("live")
             if any(self._open.values()):
                 raise RuleError(
                     "live", "be called when no decision waits for feedback, which a block would overtake", None,
                     f"a call with {sum(map(len, self._open.values()))} open",
                 )  # fmt: skip
+            before = 0 if waiting is None else waiting.queue.learnt.item()
             if self.algorithm.update is not None and not self._in_turn:
-                self._live_compiled(losses, costs, strategies, safe_weights)
-            else:
+                self._live_compiled(losses, costs, strategies, safe_weights, waiting)
+            elif waiting is None:
                 self._live_in_turn(losses, costs, strategies, safe_weights)
-            self._round += n
-            self._asked += n
-        if self._alarmed or self.contradicted:
-            self._warn()
+            else:
+                self._live_queued(losses, costs, strategies, safe_weights, *waiting)
+            learnt = n if waiting is None else waiting.queue.learnt.item() - before
+            self._round += learnt
+            self._asked += learnt
 
     def watched(self, eye: Watch) -> None:
         """Let an observer who knows the true costs check the confidence bounds after every round."""
@@ -330,14 +355,36 @@ class Policy(Generic[S]):
             self._learn(arm, float(strategies[t, arm]), weight, float(losses[t, arm]), self._heeded)
             self._look(arm)
 
-    def _live_compiled(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
+    def _live_queued(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, queue: Queue, fates: Integers
+    ) -> None:
+        for t in range(len(losses)):
+            strategies[t], safe_weights[t] = self._strategy, self._weight[0]
+            arm = draw(self._strategy, self._rng.random())
+            weight = 1.0 - float(safe_weights[t])
+            admit(queue, arm, float(strategies[t, arm]), weight, losses, costs, fates, t)
+            while (slot := due(queue)) != NONE:
+                arm = int(queue.arms[slot])
+                self._costs[:] = queue.costs[slot]
+                drawn = float(queue.propensities[slot]), float(queue.weights[slot])
+                self._learn(arm, *drawn, float(queue.losses[slot]), self._heeded)
+                self._look(arm)
+
+    def _live_compiled(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None
+    ) -> None:
         lived, eye = 0, self._eye or IDLE
         while lived < len(losses):
             rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            rounds = self.algorithm.play(*self._buffers, self._rng, eye, *rest, self._heeded)
+            given = *self._buffers, self._rng, eye, *rest, self._heeded
+            if waiting is None:
+                rounds = self.algorithm.play(*given)
+            else:
+                rounds = self.algorithm.play_queued(*given, waiting.queue, waiting.fates[lived:])
             lived += abs(rounds)
             if rounds < 0:
                 self._recover()
+                lived -= waiting is not None  # that round is not over
 
     def _warn(self) -> None:
         self._alarmed = False

@@ -15,11 +15,14 @@ import pyarrow as pa
 from surefoot.analysis.clean import CleanEvent
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
+from surefoot.environments.feedback import Feedback
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due, new_queue
+from surefoot.kernels.types import Integers
 from surefoot.kernels.watch import look
 from surefoot.policies.base import Policy
-from surefoot.problem import Problem
+from surefoot.problem import Decision, Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, WHOLE, Floats, RuleError, is_numeric
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import World, policy_seed
@@ -57,7 +60,10 @@ class Episode:
 
     def __init__(self, name: str, player: Player, scenario: Scenario, seed: int, hindsight: Hindsight) -> None:
         self.name, self.player, self.scenario, self.seed = name, player, scenario, seed
-        self.ledger = PlayLedger(scenario.problem, scenario.mean_costs)
+        self.ledger = PlayLedger(scenario.problem)
+        feedback = scenario.feedback
+        self._queue = None if feedback is None else empty_queue(scenario.problem, feedback)
+        self._decisions: list[Any] = [None] * (0 if self._queue is None else self._queue.arms.size)  # by slot
         self.table = SCHEMA.empty_table()
         self._rows: list[dict[str, Any]] = []
         self.seconds = 0.0
@@ -70,31 +76,38 @@ class Episode:
             raise RuleError(f"policies[{name!r}]", rule, player.problem, "one for another problem")
         self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
         self._clean = CleanEvent(scenario.problem, hindsight)
-        self._shows_bounds = hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
+        steady = len(scenario.costs.phases) == 1
+        self._shows_bounds = steady and hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
         if isinstance(player, Policy) and self._shows_bounds:
             player.watched(self._clean.eye)
 
-    def live(self, losses: Floats, costs: Floats, generator: np.random.Generator) -> None:
+    def live(
+        self, losses: Floats, costs: Floats, mean_costs: Floats, fates: Integers | None, generator: np.random.Generator
+    ) -> None:
         """Play some rounds."""
         if len(self._strategies) < len(losses):
             self._strategies, self._safe_weights = np.empty_like(losses), np.empty(len(losses))
         strategies, safe_weights = self._strategies[: len(losses)], self._safe_weights[: len(losses)]
         started = time.thread_time()
         adversary = self.scenario.losses
+        waiting = None if self._queue is None or fates is None else Waiting(self._queue, fates)
         if isinstance(adversary, Adversary):
-            self._ask_and_tell(losses, costs, strategies, safe_weights, adversary, generator)
+            self._ask_and_tell(losses, costs, strategies, safe_weights, waiting, adversary, generator)
         elif isinstance(self.player, Policy):
-            self.player.live(losses, costs, strategies, safe_weights)
+            if waiting is None:
+                self.player.live(losses, costs, strategies, safe_weights)
+            else:
+                self.player.live_waiting(losses, costs, strategies, safe_weights, waiting)
         else:
-            self._ask_and_tell(losses, costs, strategies, safe_weights)
+            self._ask_and_tell(losses, costs, strategies, safe_weights, waiting)
         self.seconds += time.thread_time() - started
         self._lived += len(losses)
         if not type(self.player).__module__.startswith("surefoot."):
             self._check_block(strategies, safe_weights)
-        self.ledger.add(losses, strategies, safe_weights)
+        self.ledger.add(losses, mean_costs, strategies, safe_weights)
 
     def _ask_and_tell(
-        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats,
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None,
         adversary: Adversary | None = None, generator: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
         player, horizon, first = self.player, self.scenario.problem.rounds, self._lived
@@ -108,10 +121,23 @@ class Episode:
                     raise RuleError("losses", f"be {SHARE}", losses[t].copy())
             decision = player.ask()
             arm = self._known(decision[0] if isinstance(decision, Sequence) and decision else decision)
-            player.tell(decision, float(losses[t, arm]), costs[t, :, arm].tolist())
+            if waiting is None:
+                self._tell(decision, losses[t, arm], costs[t, :, arm])
+            else:
+                slot = admit(waiting.queue, arm, 1.0, 1.0, losses, costs, waiting.fates, t)
+                self._decisions[slot] = decision if waiting.queue.in_order else unnumbered(decision)
+                self._tell_due(waiting.queue)
             self.counts[arm] += 1
-            if self._shows_bounds and not isinstance(player, Policy):
-                self._look()
+
+    def _tell_due(self, queue: Queue) -> None:
+        """Tell the player what is due in this round."""
+        while (slot := due(queue)) != NONE:
+            self._tell(self._decisions[slot], queue.losses[slot], queue.costs[slot])
+
+    def _tell(self, decision: Any, loss: float, costs: Floats) -> None:
+        self.player.tell(decision, float(loss), costs.tolist())
+        if self._shows_bounds and not isinstance(self.player, Policy):
+            self._look()
 
     def _check_block(self, strategies: Floats, safe_weights: Floats) -> None:
         """Reject strategies that are not distributions, and safe weights out of range."""
@@ -161,6 +187,12 @@ class Episode:
             self._refuse_strategy(strategy)
         return array
 
+    def _feedback(self) -> dict[str, Any]:
+        queue = self._queue
+        if queue is None:
+            return {"pending": None, "lost": None}
+        return {"pending": int(queue.pending[0]), "lost": queue.lost.item() / queue.round.item()}
+
     def close(self) -> None:
         """Make a table of the rows."""
         self.table = pa.Table.from_pylist(self._rows, SCHEMA)
@@ -177,11 +209,24 @@ class Episode:
             **self.ledger.entry(world),
             "safe_weight": self._weight(),
             "empty_rounds": getattr(player, "empty_rounds", None),
+            **self._feedback(),
             **self._clean.entry(world.benchmark),
             "strategy": np.asarray(player.strategy).tolist(),
             "proposal": None if proposal is None else np.asarray(proposal).tolist(),
             "lower_costs": None if lower is None else np.ravel(lower).tolist(),
         })  # fmt: skip
+
+
+def unnumbered(decision: Any) -> Any:
+    """A decision that a policy takes in any order, and again."""
+    return decision._replace(number=None) if isinstance(decision, Decision) else decision
+
+
+def empty_queue(problem: Problem, feedback: Feedback) -> Queue:
+    """The queue of an episode before its first round."""
+    in_order = feedback.handling == "live"
+    n_arms, n_constraints, horizon = problem.n_arms, problem.n_constraints, problem.rounds
+    return new_queue(n_arms, n_constraints, horizon, feedback.timeout, feedback.level, in_order)
 
 
 def live_through(
@@ -198,11 +243,13 @@ def live_through(
     ]
     world, ledger, lived = World(scenario, seed), WorldLedger(problem, hindsight), 0
     for losses, costs in world.blocks(checkpoints[-1]):
+        fates, means = world.fates(len(losses)), np.array(scenario.costs.means_in(lived, len(losses)), order="C")
         inside = [c - lived for c in checkpoints if lived < c <= lived + len(losses)]
         cuts = sorted({0, *inside, len(losses)})
         for begin, end in pairwise(cuts):
+            expected, those = means[begin:end] if len(means) > 1 else means, None if fates is None else fates[begin:end]
             for episode in episodes:
-                episode.live(losses[begin:end], costs[begin:end], world.loss_generator)
+                episode.live(losses[begin:end], costs[begin:end], expected, those, world.loss_generator)
                 advance(end - begin)
                 if stop.is_set():
                     raise Stopped

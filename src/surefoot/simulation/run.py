@@ -35,6 +35,8 @@ SCHEMA = pa.schema({
     "safe_weight": pa.float64(),
     "rounds_until_loose": pa.int64(),
     "empty_rounds": pa.int64(),
+    "pending": pa.int64(),
+    "lost": pa.float64(),
     "clean": pa.bool_(),
     "benchmark_kept": pa.bool_(),
     "bandit_complexity": pa.float64(),
@@ -70,8 +72,10 @@ class Run:
         itself and the ``allocation`` since the checkpoint before; ``clean``, whether every true cost was within the
         policy's confidence bounds in every round (the event E(delta) of Lemma 1), ``empty_rounds``, after how many
         rounds the truncated safe set was empty, and ``benchmark_kept``, whether the benchmark, moved to the truncated
-        simplex, was in every truncated safe set (Lemma 2), each null for a policy without such bounds; after that
-        round: ``safe_weight``, ``strategy``, ``proposal`` and, with three arms, ``lower_costs`` row by row.
+        simplex, was in every truncated safe set (Lemma 2), each null for a policy without such bounds (``clean`` and
+        ``benchmark_kept`` also where costs change); ``lost``, the share of decisions that have timed out, and
+        ``pending``, how many are not learnt yet, both null where feedback comes at once; after that round:
+        ``safe_weight``, ``strategy``, ``proposal`` and, with three arms, ``lower_costs`` row by row.
     provenance
         The whole configuration, versions, platform and times.
 

@@ -18,12 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from surefoot.analysis.hindsight import Hindsight
+from surefoot.environments.feedback import DRAWS
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
+from surefoot.kernels.queue import Waiting
 from surefoot.policies.base import Policy
 from surefoot.provenance import difference, made_by
 from surefoot.rules import Range, RuleError, number, shown
-from surefoot.simulation.episode import Episode, Factory, Stopped, live_through
+from surefoot.simulation.episode import Episode, Factory, Stopped, empty_queue, live_through
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import SCHEMA, Run
@@ -133,7 +135,7 @@ def prepared(
             raise RuleError("policies", "map names to callables", factory, f"{shown(name)}: {shown(factory)}")
         player = factory(scenario.problem, 0)
         described[name] = describe(name, player)
-        warm_up(player, scenario.adaptive)
+        warm_up(player, scenario)
     last = scenario.problem.rounds
     return Plan(scenario, dict(policies), chosen_seeds(seeds), chosen_rounds(checkpoints, last), described)
 
@@ -150,14 +152,18 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     return {"policy": type(player).__qualname__, "kind": kind, "options": told(options), **identity(type(player))}
 
 
-def warm_up(player: Any, adaptive: bool) -> None:
+def warm_up(player: Any, scenario: Scenario) -> None:
     """Compile the kernels of a policy in the main thread, before anything is timed."""
     if isinstance(player, Policy):
         shape = player.problem.n_constraints, player.problem.n_arms
-        if adaptive:
+        block = np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1)
+        if scenario.adaptive:
             player.tell(player.ask(), 0.0, np.zeros(shape[0]))
+        elif scenario.feedback is None:
+            player.live(*block)
         else:
-            player.live(np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1))
+            fates = scenario.feedback.fates(np.zeros((1, DRAWS)))
+            player.live_waiting(*block, Waiting(empty_queue(player.problem, scenario.feedback), fates))
 
 
 def chosen_workers(workers: int | None) -> int:
@@ -200,8 +206,9 @@ class Simulation:
 
     def __init__(self, plan: Plan, resume: Run | None = None) -> None:
         self.plan = plan
-        self._hindsight = Hindsight(plan.scenario.mean_costs, plan.scenario.problem.thresholds)
-        n_arms = plan.scenario.problem.n_arms
+        phases, n_arms = plan.scenario.costs.phases, plan.scenario.problem.n_arms
+        limits = np.tile(plan.scenario.problem.thresholds, len(phases))
+        self._hindsight = Hindsight(phases.reshape(limits.size, n_arms), limits)
         self._hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if the thresholds cannot be met
         self._done: dict[Key, pa.Table] = {}
         self._seconds: dict[str, float] = {}

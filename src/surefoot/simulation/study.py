@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
+from surefoot.environments.feedback import Feedback
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
@@ -109,6 +110,7 @@ class ScenarioEntry(Named):
 
     id: Annotated[StrictStr | None, Field(description=f"one of {', '.join(SCENARIOS)}")] = None
     table: Annotated[StrictStr | None, Field(description="the name of a file")] = None
+    feedback: Annotated[dict[str, Any] | None, Field(description="a table")] = None
 
 
 class PolicyEntry(Named):
@@ -307,8 +309,20 @@ def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tu
             if error.argument != "path":
                 raise
             raise RuleError("table", error.rule, error.value, error.received) from None
-    name = entry.name or scenario.id
-    return name, scenario if name == scenario.id else Scenario(**{**vars(scenario), "id": name})
+    own: dict[str, Any] = {} if entry.name is None else {"id": entry.name}
+    if entry.feedback is not None:
+        own["feedback"] = make_feedback(entry.feedback)
+    return entry.name or scenario.id, Scenario(**{**vars(scenario), **own}) if own else scenario
+
+
+def make_feedback(table: Mapping[str, Any]) -> Feedback:
+    """The model of feedback that a table describes."""
+    known = inspect.signature(Feedback).parameters
+    try:
+        check_options(table, known, "feedback")
+        return Feedback(**table)
+    except RuleError as error:
+        raise placed(error, "feedback.") from None
 
 
 def policy_options(cls: type[Policy[Any]]) -> dict[str, Any]:

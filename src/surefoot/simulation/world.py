@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from surefoot.environments.feedback import DRAWS
 from surefoot.environments.losses import Losses
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.types import Integers
 from surefoot.rules import SHARE, Floats, numbers
 
 BLOCK_NUMBERS = 163_840
@@ -16,16 +18,17 @@ BLOCK_NUMBERS = 163_840
 
 
 class Streams(NamedTuple):
-    """The random numbers of a seed: three independent streams."""
+    """The random numbers of a seed: independent streams. A further one does not change those before it."""
 
     losses: np.random.SeedSequence
     costs: np.random.SeedSequence
     policy: np.random.SeedSequence
+    feedback: np.random.SeedSequence
 
 
 def streams(seed: int) -> Streams:
     """The streams of a seed."""
-    return Streams(*np.random.SeedSequence(seed).spawn(3))
+    return Streams(*np.random.SeedSequence(seed).spawn(len(Streams._fields)))
 
 
 def policy_seed(seed: int) -> int:
@@ -51,6 +54,7 @@ class World:
         made = streams(seed)
         self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
         self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
+        self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
 
     def blocks(self, last: int) -> Iterator[tuple[Floats, Floats]]:
         """Losses (n, K) and costs (n, m, K) of all rounds up to the last."""
@@ -69,6 +73,11 @@ class World:
                 checked("losses", losses[:n])
             n = min(n, last - first)
             yield losses[:n], costs[:n]
+
+    def fates(self, rounds: int) -> Integers | None:
+        """What happens to the feedback of the next rounds, as `Feedback.fates` returns it; None if it comes at once."""
+        feedback = self._scenario.feedback
+        return None if feedback is None else feedback.fates(self._feedback_generator.random((rounds, DRAWS)))
 
 
 def checked(name: str, block: Floats) -> None:

@@ -72,6 +72,8 @@ def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
     """Play a policy in the world of a seed, and record everything."""
     problem = scenario.problem
     n_rounds, n_arms, n_constraints = problem.rounds, problem.n_arms, problem.n_constraints
+    if scenario.feedback is not None or len(scenario.costs.phases) > 1:
+        raise RuleError("scenario", "have costs that do not change and feedback at once", scenario, scenario.id)
     policy: Any = factory(problem, policy_seed(seed))
     if not isinstance(policy, Guarded) or policy.preset.follows:
         raise RuleError("factory", "make a COLB or SOLB of preset 'paper'", policy)
