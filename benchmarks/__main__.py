@@ -10,6 +10,7 @@ import numpy
 from benchmarks import (
     confidence,
     estimators,
+    feedback,
     forecast,
     linear,
     live_speed,
@@ -40,6 +41,7 @@ rounds.report()
 state.report()
 live_speed.report()
 simulation.report()
+feedback.report()
 linear.report()
 confidence.report()
 practical.report()
