@@ -44,7 +44,7 @@ def report() -> None:
         for _ in range(REPEATS):
             for kind, feedback in FEEDBACKS.items():
                 times[kind].append(seconds(feedback, policy))
-        best = {kind: tuple(map(min, zip(*taken))) for kind, taken in times.items()}
+        best = {kind: tuple(map(min, zip(*taken, strict=True))) for kind, taken in times.items()}
         for kind, (whole, alone) in best.items():
             plain = best["plain"]
             print(f"a simulated round of {name}, K = 5, m = 1, {kind}: {whole * 1e9:.0f} ns, ratio {whole / plain[0]:.2f}; "

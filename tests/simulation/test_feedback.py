@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import surefoot as sf
+from surefoot.environments.feedback import DRAWS
 from surefoot.kernels.queue import Waiting
 from surefoot.policies import REGISTRY
 from surefoot.rules import Floats
@@ -176,7 +177,8 @@ def test_a_further_stream_leaves_the_others_as_they_were() -> None:
         assert (old.generate_state(8) == new.generate_state(8)).all()
     assert len({tuple(one.generate_state(8)) for one in now}) == 4
     plain, late = World(scenario_with(None), 5), World(scenario_with(FEEDBACKS["naive"]), 5)
-    late.fates(100)
+    drawn = np.random.Generator(np.random.PCG64(now.feedback)).random((100, DRAWS))
+    assert np.array_equal(np.asarray(late.fates(100)), FEEDBACKS["naive"].fates(drawn))
     for one, two in zip(plain.blocks(400), late.blocks(400), strict=True):
         assert all((a == b).all() for a, b in zip(one, two, strict=True))
     assert plain.fates(100) is None

@@ -68,7 +68,7 @@ def test_the_example_can_be_run_as_it_stands(folder: Path) -> None:
 
 def test_what_the_example_leaves_out_is_right_too(folder: Path) -> None:
     # every line that is commented out, but for prose
-    keys = r"^# (?=horizon =|checkpoints =|\[\[scenarios\]\]|table =|thresholds =)"
+    keys = r"^# (?=horizon =|checkpoints =|feedback|\[\[scenarios\]\]|table =|thresholds =)"
     text = re.sub(keys, "", EXAMPLE, flags=re.MULTILINE)
     assert text.count("[[scenarios]]\n") == 3
     study = Study.parse(text, folder, "study.toml")

@@ -42,6 +42,7 @@ id = "lower-bound-v1"
 name = "nu_2"                   # what tables and figures call it; the id if left out
 instance = 2
 horizon = 20_000
+# feedback.delay = 20           # rounds until an outcome is told; losses, repeats and time-outs are in docs/lab.md
 
 # A scenario may also come from a table of arms, in a CSV or Parquet file beside this one:
 # [[scenarios]]
