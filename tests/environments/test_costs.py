@@ -351,3 +351,53 @@ def test_a_table_with_a_word_among_the_costs_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_path_is_refused(path: Any) -> None:
     with pytest.raises(ValueError, match=REFUSED):
         sf.costs.FromTable(path)
+
+
+# Costs that change
+
+
+@pytest.mark.parametrize("at", [1, 7, 20])
+def test_switching_changes_after_just_so_many_rounds(at: int) -> None:
+    model = sf.costs.Switching([[[0.0, 1.0]], [[1.0, 0.0]]], at)
+    assert (filled(model, 30, 1, (5, 7, 11))[:, 0, 0] == (np.arange(30) >= at)).all()
+    assert (filled(model, 30, 1) == model.means_in(0, 30)).all()
+    assert (model.means == 1.0).all()
+
+
+def test_drifting_costs_follow_a_straight_line() -> None:
+    # false-alarm rate ALARM; the control is the line that goes the other way
+    model = sf.costs.Drifting([[0.1, 0.9]], [[0.9, 0.4]], ROUNDS)
+    samples, means = filled(model, ROUNDS, 4), model.means_in(0, ROUNDS)
+    assert means[0].tolist() == [[0.1, 0.9]]
+    assert means[-1].tolist() == model.means_in(10 * ROUNDS, 1)[0].tolist() == [[0.9, 0.4]]
+    assert np.abs(np.diff(means, axis=0, n=2)).max() < 1e-12
+    for half in (slice(0, ROUNDS // 2), slice(ROUNDS // 2, ROUNDS)):
+        assert p_value(samples[half], means[half], flips(means[half])) > ALARM
+        assert p_value(samples[half], means[::-1][half], flips(means[::-1][half])) < ALARM
+
+
+def test_drifting_costs_need_to_know_how_long() -> None:
+    model = sf.costs.Drifting([[0.1, 0.9]], [[0.9, 0.4]])
+    with pytest.raises(sf.RuleError, match=r"^rounds must be given, or the model be part of a scenario, got None"):
+        filled(model, 10, 1)
+    assert (model.over(10).means_in(0, 10)[-1] == [[0.9, 0.4]]).all()
+    assert model.over(10).over(20).rounds == 10
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sf.costs.Switching([[0.1, 0.9]], 5), "means must be an array of shape any number x any number x any"),
+        (lambda: sf.costs.Switching([[[0.1, 0.9]]], 5), "means must have 2 phases, one more than at, got 1"),
+        (lambda: sf.costs.Switching([[[0.1]], [[1.1]]], 5), "means[1, 0, 0] must be in [0, 1], got 1.1"),
+        (lambda: sf.costs.Switching([[[0.1]]] * 3, [5, 5]), "at must be increasing, got [5, 5]"),
+        (lambda: sf.costs.Switching([[[0.1]]] * 2, 0), "at must be a whole number in [1, 1e+15], got 0"),
+        (lambda: sf.costs.Drifting([0.1, 0.9], [0.9, 0.4]), "start must be an array of shape any number x any number"),
+        (lambda: sf.costs.Drifting([[0.1, 0.9]], [[0.9]]), "end must be an array of shape 1 x 2"),
+        (lambda: sf.costs.Drifting([[0.1]], [[0.9]], 1), "rounds must be a whole number in [2, 1e+15], got 1"),
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(make: Callable[[], Costs], message: str) -> None:
+    with pytest.raises(sf.RuleError) as error:
+        make()
+    assert str(error.value).startswith(message)
