@@ -22,8 +22,8 @@ PUBLIC = {
     "DoublyOptimistic", "EmptySafeSet", "EpsilonGreedy", "Exp3", "Exp3IX", "Experiment", "Feedback", "Infeasible",
     "LinConTS", "Live", "Log", "LogBarrier", "LogFailure", "Maximise", "MemoryLog", "Minimise", "OPB", "OptimisticLP",
     "Oracle", "PessimisticOptimistic", "Policy", "PrimalDual", "Problem", "Projection", "QueuePrimalDual", "RuleError",
-    "Run", "SOLB", "SafeExp3", "SafeOptimisticLP", "SafeStrategy", "Scenario", "Snapshot", "SoftExp3", "Stopped", "Table",
-    "ThompsonSampling", "TsallisINF", "UCB1", "Unavailable", "Unknown", "confidence", "costs", "losses",
+    "Run", "SOLB", "SafeExp3", "SafeOptimisticLP", "SafeStrategy", "Scenario", "Snapshot", "SoftExp3", "Stopped",
+    "Table", "ThompsonSampling", "TsallisINF", "UCB1", "Unavailable", "Unknown", "confidence", "costs", "losses",
     "offline_optimum", "project", "safest_strategy", "scenarios", "simulate", "write_report",
 }  # fmt: skip
 
