@@ -146,6 +146,18 @@ def test_the_order_in_which_feedback_is_learnt_matters() -> None:
     assert (runs[0] != runs[1]).any()
 
 
+def test_fates_of_other_rounds_are_refused() -> None:
+    scenario = scenario_with(FEEDBACKS["fixed"])
+    assert scenario.feedback is not None
+    policy, queue = sf.Exp3(scenario.problem, 1), empty_queue(scenario.problem, scenario.feedback)
+    block = np.zeros((3, 4)), np.zeros((3, 2, 4)), np.empty((3, 4)), np.empty(3)
+    with pytest.raises(
+        sf.RuleError, match=r"^waiting.fates must be an array of shape \(3, 2, 2\), got one of shape \(2"
+    ):
+        policy.live_waiting(*block, Waiting(queue, np.zeros((2, 2, 2), np.int64)))
+    assert policy.round == queue.round[0] == 0
+
+
 # Through `simulate`
 
 
