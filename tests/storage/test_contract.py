@@ -31,7 +31,9 @@ class TestOneOfSeveral(StorageContract):
         if not path.exists():
             other = open_log(path)
             live = sf.Live(
-                sf.Experiment("other", arms=["a", "b"], objective=sf.Maximise("y"), guardrails=[], baseline="a", timeout=1),
+                sf.Experiment(
+                    "other", arms=["a", "b"], objective=sf.Maximise("y"), guardrails=[], baseline="a", timeout=1
+                ),
                 seed=1,
                 log=other,
             )
@@ -48,9 +50,10 @@ class Rounding(sf.MemoryLog):
 
     def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:
         for number, event in super().read(after):
-            fields = {name: float(f"{value:.6g}") if type(value) is float else value
+            fields: dict[str, Any] = {name: float(f"{value:.6g}") if type(value) is float else value
                       for name, value in event._asdict().items()}  # fmt: skip
-            yield number, type(event)(**fields)
+            kind: Any = type(event)
+            yield number, kind(**fields)
 
 
 class FromZero(sf.MemoryLog):

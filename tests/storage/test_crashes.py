@@ -18,7 +18,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.experiments import live as live_module
-from surefoot.experiments.events import Cancelled, Decided, Expired, Reported
+from surefoot.experiments.events import Cancelled, Created, Decided, Expired, Reported
 from surefoot.storage import open_log
 from surefoot.storage.log import SqlLog
 from tests.experiments.worlds import GOOD, digest, make, replayed
@@ -88,10 +88,13 @@ def lost(path: Path, said: list[list[str]]) -> list[list[str]]:
     """Which answers the log does not have."""
     log = open_log(path)
     events = [event for _, event in log.read()]
-    prefix = events[0].key[:8]  # type: ignore[union-attr]
+    assert isinstance(events[0], Created)
+    prefix = events[0].key[:8]
     has = {("decided", f"{prefix}-{one.number}", one.arm) for one in events if isinstance(one, Decided)}
     has |= {
-        ("reported", f"{prefix}-{one.number}", str(one.outcome["quality"])) for one in events if isinstance(one, Reported)
+        ("reported", f"{prefix}-{one.number}", str(one.outcome["quality"]))
+        for one in events
+        if isinstance(one, Reported)
     }
     has |= {("cancelled", f"{prefix}-{one.number}") for one in events if isinstance(one, Cancelled)}  # type: ignore[misc]
     log.close()
@@ -130,7 +133,7 @@ def test_answers_before_the_commit_would_be_lost(tmp_path: Path, monkeypatch: py
 
 def until_it_fails(live: sf.Live, sender: int = -1) -> tuple[list[str], Exception]:
     """Decide until the log fails; returns the ids that were given."""
-    given = []
+    given: list[str] = []
     while True:
         try:
             d = live.decide(0.0, unit="x" * 400 + str(len(given)))
@@ -162,8 +165,15 @@ def test_full_disk(tmp_path: Path) -> None:
     assert isinstance(error, sf.LogFailure)
     with pytest.raises(sf.LogFailure, match=FULL.replace(".*", "database or disk is full")):
         raise error
-    for call in (lambda: live.decide(0.0), lambda: live.feedback(given[0], GOOD, 0.0), live.status, lambda: live.hold("x")):
-        with pytest.raises(RuntimeError, match=r"this experiment must be opened again: the log could not be written \("):
+    for call in (
+        lambda: live.decide(0.0),
+        lambda: live.feedback(given[0], GOOD, 0.0),
+        live.status,
+        lambda: live.hold("x"),
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"this experiment must be opened again: the log could not be written \("
+        ):
             call()
     live.close()
     assert_reopens(path, given)
@@ -266,6 +276,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 def test_another_experiment_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     sf.Live.open(path, make(), seed=1).close()
-    with pytest.raises(sf.RuleError, match=r"experiment must be the one in the log, or left out \(`change` begins a new"):
+    with pytest.raises(
+        sf.RuleError, match=r"experiment must be the one in the log, or left out \(`change` begins a new"
+    ):
         sf.Live.open(path, make(timeout=11.0))
     sf.Live.open(path, make()).close()

@@ -54,7 +54,8 @@ class StorageContract:
 
     def test_events_are_numbered_from_1_in_the_order_of_append(self, path: Path) -> None:
         """Numbers have no gaps, within a call and between calls."""
-        log, written = self.open(path), [first(), *(decided(i) for i in range(50))]
+        log = self.open(path)
+        written: list[Event] = [first(), *(decided(i) for i in range(50))]
         for start, end in ((0, 1), (1, 2), (2, 30), (30, 51)):
             log.append(written[start:end])
         assert list(log.read()) == list(enumerate(written, 1))
@@ -95,7 +96,7 @@ class StorageContract:
     def test_about_gives_what_followed_a_decision(self, path: Path) -> None:
         """All of it, in order, and nothing about other decisions; the decision itself is not part of it."""
         log = self.begun(path, 12)
-        follow = [ev.Reported(1, {"y": 0.5}, 1.0), ev.Expired(1, 9.0), ev.Late(1, {"x": 0.25}, 10.0)]
+        follow: list[Event] = [ev.Reported(1, {"y": 0.5}, 1.0), ev.Expired(1, 9.0), ev.Late(1, {"x": 0.25}, 10.0)]
         log.append([follow[0], ev.Cancelled(11, "no"), follow[1]])
         log.wait(log.append([ev.Held("wait"), ev.Observed("a", {"x": 1.0}), ev.Reported(0, {"y": 0.0}, 2.0)]))
         log.append([follow[2]])
@@ -150,7 +151,8 @@ class StorageContract:
 
     def test_wait_from_many_threads(self, path: Path) -> None:
         """Appending one at a time and waiting side by side: all events are there, each once."""
-        log, lock, errors = self.begun(path), threading.Lock(), []
+        log, lock = self.begun(path), threading.Lock()
+        errors: list[BaseException] = []
 
         def work() -> None:
             try:
