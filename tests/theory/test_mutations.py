@@ -191,9 +191,101 @@ def test_mutations_can_be_combined_and_are_named() -> None:
     assert same(found, lived(COLB, mutations.NarrowRadius, told=halved, radius=1.0))
 
 
+# Live experiments
+
+AT_ONCE = [
+    mutations.ArrivalOrder, mutations.DropsTimeouts, mutations.LearnsAgain, mutations.ScalesUp,
+    mutations.NeverAlarms, mutations.NeverHolds, mutations.WatchesReleased,
+]  # fmt: skip
+
+
+def live(cls: Any, arms: int = 2) -> Any:
+    names = [f"arm {k}" for k in range(arms)]
+    experiment = sf.Experiment(
+        "mutated", arms=names, objective=sf.Maximise("gain"), guardrails=[sf.AtMost("cost", 0.4)],
+        baseline={name: 1 / arms for name in names}, baseline_costs={"cost": 0.2}, timeout=10.0,
+    )  # fmt: skip
+    return cls(experiment, seed=3)
+
+
+def report(running: Any, choice: Any, cost: float = 0.0, now: float = 0.0) -> None:
+    running.feedback(choice.id, {"gain": 0.5, "cost": cost}, now=now)
+
+
+@pytest.mark.parametrize("wrong", AT_ONCE)
+def test_mutations_of_live_are_right_if_feedback_comes_at_once_and_all_is_well(wrong: Any) -> None:
+    states = []
+    for cls in (sf.Live, wrong):
+        running, rng = live(cls), np.random.default_rng(0)
+        for t in range(200):
+            choice = running.decide(now=float(t))
+            report(running, choice, float(rng.random() < 0.2), float(t))
+        states.append((running._fold.policy.to_bytes(), running._fold.watch.seen, running.status()))
+    assert states[0] == states[1]
+
+
+def test_arrival_order_does_not_wait() -> None:
+    for cls, learnt in ((sf.Live, 0), (mutations.ArrivalOrder, 3)):
+        running = live(cls)
+        first, *others = [one for one in running.decide(now=0.0, n=20) if one.arm == "arm 0"][:4]
+        for choice in others:
+            report(running, choice)
+        assert running.status().rounds == learnt
+        report(running, first)
+        assert running.status().rounds == 4
+
+
+def test_dropped_timeouts_are_not_learnt() -> None:
+    for cls, learnt in ((sf.Live, 20), (mutations.DropsTimeouts, 0)):
+        running = live(cls)
+        running.decide(now=0.0, n=20)
+        assert running.expire(now=10.0) == 20
+        assert running.status().rounds == learnt
+
+
+def test_what_is_learnt_again_counts_again() -> None:
+    for cls, learnt in ((sf.Live, 1), (mutations.LearnsAgain, 4)):
+        running = live(cls)
+        choice = running.decide(now=0.0)
+        for _ in range(4):
+            report(running, choice)
+        assert running._fold.policy.round == learnt
+
+
+def test_scaling_up_keeps_the_ratios() -> None:
+    running = live(mutations.ScalesUp, arms=3)
+    whole = running._narrowed(None).strategy
+    part = running._narrowed(["arm 0", "arm 2"]).strategy
+    assert part == pytest.approx(np.array([whole[0], 0.0, whole[2]]) / (whole[0] + whole[2]))
+    with pytest.raises(sf.Unavailable):
+        live(sf.Live, arms=3).decide(now=0.0, arms=["arm 0", "arm 2"])
+
+
+def test_nobody_watches_and_nothing_holds() -> None:
+    found = {}
+    for cls in (sf.Live, mutations.NeverAlarms, mutations.NeverHolds):
+        running = live(cls)
+        for t in range(60):
+            report(running, running.decide(now=float(t)), 1.0, float(t))
+        found[cls] = {alarm.kind for alarm in running.status().alarms}, running.status().state
+    assert found[sf.Live] == ({"served", "baseline"}, "held")
+    assert found[mutations.NeverAlarms] == (set(), "running")
+    assert found[mutations.NeverHolds] == ({"served"}, "running")
+
+
+def test_watching_what_is_released_passes_open_decisions() -> None:
+    for cls, seen in ((sf.Live, 0), (mutations.WatchesReleased, 3)):
+        running = live(cls)
+        choices = running.decide(now=0.0, n=20)
+        for choice in [one for one in choices if one.arm != choices[0].arm][:3]:
+            report(running, choice)
+        assert running.status().rounds == 3
+        assert running._fold.watch.seen == seen
+
+
 def test_every_mutation_is_tested_here() -> None:
     here = Path(__file__).read_text()
     made_here = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
     classes = [found.__name__ for found in made_here if isinstance(found, type)]
-    assert len(classes) == 13
+    assert len(classes) == 20
     assert all(f"mutations.{name}" in here for name in classes)

@@ -1,9 +1,9 @@
-"""The claims of the paper, and our own, in order; each with its trial and the mutations that must fail it."""
+"""The claims of the paper, our own, and those about live experiments; each with its trial, and mutations to fail it."""
 
 from __future__ import annotations
 
 from surefoot.rules import RuleError
-from surefoot.theory import mutations, trials
+from surefoot.theory import live, mutations, trials
 from surefoot.theory.claims import Claim, power
 from surefoot.theory.trials import DELTA
 
@@ -22,6 +22,7 @@ FITTED = (
     "Student's interval over runs at level 0.999, inside the range or outside; power 0.999 against what is outside by "
     "twice the half-width of the interval"
 )
+SERVED = "g^T x <= alpha for every strategy x that is served while the upper bounds hold"
 MEAN = "Student's interval at level 0.998; power 0.999 against what is wrong by twice its half-width"
 
 CLAIMS: tuple[Claim, ...] = (
@@ -148,8 +149,49 @@ CLAIMS: tuple[Claim, ...] = (
         f"safe on nu_1; mean rounds of the safe arm and the larger mean regret at least the bounds; {MEAN}",
         trials.try_lower_bound, (60, 500), {"safe weight 0": mutations.Unmixed},
     ),
+    Claim(
+        "Live, late", "With probability 1 - delta every strategy that is served is safe, however late feedback comes.",
+        "Live, limit 0.3, costs 0.5 and 0.1, misses reported 100 rounds late and hits at once, 300 rounds",
+        SERVED, refuted_if(DELTA, (100, 600)), live.try_late, (100, 600),
+        {"learnt in the order of arrival": mutations.ArrivalOrder},
+    ),
+    Claim(
+        "Live, lost", "The same, whatever feedback is lost.",
+        "the same, feedback on 80 % of the misses and 5 % of the hits lost, 300 rounds",
+        SERVED, refuted_if(DELTA, (100, 600)), live.try_lost, (100, 600),
+        {"time-outs dropped": mutations.DropsTimeouts},
+    ),
+    Claim(
+        "Live, repeated", "The same, however often feedback is delivered.",
+        "the same, feedback delivered 6 times, 300 rounds",
+        SERVED, refuted_if(DELTA, (100, 600)), live.try_repeated, (100, 600),
+        {"learnt again": mutations.LearnsAgain},
+    ),
+    Claim(
+        "Live, unavailable", "While the upper bounds hold, every strategy that is served is safe, if arms are missing.",
+        "the same with a cheap arm, 0.02, that is missing in half of the rounds; others in 20 % and 10 %, 400 rounds",
+        SERVED,
+        "every clean path: one failure refutes; power 0.95 against what fails on 10 % (quick) or 1.5 % (full) of them",
+        live.try_unavailable, (30, 200),
+        {"the other arms scaled up": mutations.ScalesUp},
+    ),
+    Claim(
+        "Live, alarms", "A drift above the limit, or a baseline that costs more than stated, soon leads to a hold.",
+        "limit 0.1, all costs rise from 0.07 or less to 0.3; limit 0.3, a baseline of 0.6 stated as 0.1",
+        "after the alarm the baseline is served",
+        "runs without an alarm in the time that holds with probability 0.9, or with one before the drift: "
+        + refuted_if(0.1, (40, 300)),
+        live.try_alarms, (40, 300),
+        {"nobody watches": mutations.NeverAlarms, "alarms do not hold": mutations.NeverHolds},
+    ),
+    Claim(
+        "Live, false alarms", "The watch raises at most one false alarm in `alarm_every` decisions on average.",
+        "limit 0.3, costs 0.5 and 0.1, the first arm reports once in 400 rounds, 800 rounds, alarm_every 16,000", "",
+        "runs with an alarm: " + refuted_if(0.1, (40, 300)), live.try_false_alarms, (40, 300),
+        {"watched in the order of release": mutations.WatchesReleased},
+    ),
 )  # fmt: skip
-"""Every lemma, theorem and corollary, and our own."""
+"""Every lemma, theorem and corollary, our own, and those of docs/theory/live.md."""
 
 
 def claim(name: str) -> Claim:

@@ -1,12 +1,18 @@
-"""Policies that are wrong in one way each: a check that does not catch them checks nothing."""
+"""Policies and live experiments that are wrong in one way each: a check that does not catch them checks nothing."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from surefoot.experiments.events import Alarm, Decided, Event, Log
+from surefoot.experiments.fold import Fold
+from surefoot.experiments.live import Live, Plan
+from surefoot.experiments.order import Pending
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.colb import COLB
 from surefoot.policies.guarded import Guarded
@@ -147,3 +153,93 @@ def mutant(policy: type[COLB] | type[SOLB], *wrongs: type[Guarded]) -> Any:
     'UnmixedSOLB'
     """
     return type("".join(wrong.__name__ for wrong in wrongs) + policy.__name__, (*wrongs, policy), {})
+
+
+# Live experiments
+
+
+class ArrivalOrder(Live):
+    """Feedback is learnt in the order in which it comes."""
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        super()._start(log, fold)
+        order: Any = fold.order
+
+        def settled(arm: str) -> Iterator[Pending]:
+            for pending in [one for one in order._queues[arm] if one.settled]:
+                order._queues[arm].remove(pending)
+                yield pending
+
+        order.released = settled
+
+
+class DropsTimeouts(Live):
+    """Decisions without feedback are forgotten."""
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        super()._start(log, fold)
+        order: Any = fold.order
+        order.expire = order.cancel
+
+
+class LearnsAgain(Live):
+    """Feedback that is delivered again is learnt again."""
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        super()._start(log, fold)
+        self._made: list[Decided] = []
+
+    def _draw(self, *arguments: Any) -> Decided:
+        self._made.append(super()._draw(*arguments))
+        return self._made[-1]
+
+    def _report_again(self, i: int, values: Mapping[str, float], now: float, events: list[Event]) -> str:
+        one = self._made[i]
+        self._fold._feed(one.arm, one.propensity, one.weight, values)
+        return super()._report_again(i, values, now, events)
+
+
+class ScalesUp(Live):
+    """If arms are missing, the strategy of the others is scaled up."""
+
+    def _narrowed(self, arms: Sequence[str] | None) -> Plan:
+        plan = self._current()
+        if arms is None:
+            return plan
+        rest = np.where(self._available(arms), plan.strategy, 0.0)
+        return plan._replace(strategy=rest / rest.sum()) if rest.any() else super()._narrowed(arms)
+
+
+class NeverAlarms(Live):
+    """Nobody watches what is served."""
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        super()._start(log, fold)
+        fold.watch.served = fold.watch.baseline = None
+
+
+class NeverHolds(Live):
+    """Alarms are raised, and the experiment goes on."""
+
+    def _apply(self, event: Event, events: list[Event]) -> None:
+        super()._apply(event._replace(holds=False) if isinstance(event, Alarm) else event, events)
+
+
+class WatchesReleased(Live):
+    """What is served is watched in the order in which it is learnt."""
+
+    def _start(self, log: Log, fold: Fold) -> None:
+        super()._start(log, fold)
+        order: Any = fold.order
+        released, seen = order.released, deque[Pending]()
+
+        def kept(arm: str) -> Iterator[Pending]:
+            for pending in released(arm):
+                seen.append(pending)
+                yield pending
+
+        def passed() -> Iterator[Pending]:
+            while seen:
+                yield seen.popleft()
+
+        order.released, order.passed = kept, passed
