@@ -5,8 +5,9 @@ the order of release per arm it would raise false alarms.
 
 Feedback that never came counts as the worst case, as it does in learning, but not for arms of the baseline: their costs
 were stated, not learnt, so nothing that is missing there may count against them. Thus the mean cost of what is served,
-counted in this way, is at most the limit whenever the bounds hold and the baseline's costs are as stated, whatever
-feedback is lost.
+counted in this way, is at most the limit whenever the bounds hold and the baseline's costs are as stated, whatever is
+lost of the baseline's feedback, and of other arms as long as the lost share of each stays the same: an outage of all
+feedback looks like a drift (docs/theory/live.md).
 """
 
 from __future__ import annotations
