@@ -81,6 +81,16 @@ def test_measured_costs_go_with_their_guardrail(guardrails: tuple[sf.AtMost, ...
         assert live._fold.policy.problem.safe.costs == pytest.approx(costs, abs=0.01)
 
 
+def test_observations_are_left_out_by_a_policy_that_cannot_learn_them() -> None:
+    live = sf.Live(experiment(baseline_costs={"cost": 0.1}), seed=1)
+    live.observe("dear", {"cost": 0.2})
+    assert live.status().guardrails["cost"].arms["dear"].count == 1
+    assert live.change(experiment(baseline_costs={"cost": 0.1}, policy="opb", horizon=10_000), "another policy")
+    assert live.status().guardrails["cost"].arms["dear"].count == 0
+    assert live.change(experiment(baseline_costs={"cost": 0.1}), "back")
+    assert live.status().guardrails["cost"].arms["dear"].count == 1
+
+
 # The steps of docs/theory/live.md
 
 

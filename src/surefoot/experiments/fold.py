@@ -298,7 +298,8 @@ class Fold:
         policy, place, objective = self.policy, self._places[arm], self._objective
         costs = [1.0 if cost is None else cost for cost in self._costs(outcome)]
         if propensity is None:
-            policy.observe(place, costs)
+            if hasattr(policy, "observe"):  # the policy may be another one than when it was observed
+                policy.observe(place, costs)
         elif policy.round < self._last_round:
             loss = objective.cost(outcome[objective.name]) if objective.name in outcome else 1.0
             policy.tell((place, max(propensity, policy.least_propensity), weight), loss, costs)
