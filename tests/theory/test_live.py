@@ -65,7 +65,10 @@ def limited(*guardrails: sf.AtMost) -> sf.Experiment:
     [
         ((sf.AtMost("b", 0.5), sf.AtMost("a", 0.5)), [0.45, 0.18]),
         ((sf.AtMost("b", 0.5),), [0.45]),
-        ((sf.AtMost("a", 0.5), sf.AtMost("b", 0.5, low=-1.0)), [0.18, 0.725]),
+        (
+            (sf.AtMost("a", 0.5), sf.AtMost("b", 0.5, low=-1.0)),
+            None,
+        ),  # less than 10 % of the way from -1 to 0.5 is left
         ((sf.AtMost("a", 0.5), sf.AtMost("b", 0.5, high=2.0)), [0.18, 0.225]),
         ((sf.AtMost("a", 0.5), sf.AtMost("b", 0.4)), None),
     ],
