@@ -36,6 +36,7 @@ class Model:
         self.known_from = 0  # place in `learnt` since which knowledge was kept
         self.retired: set[str] = set()
         self.held = self.stopped = self.shadow = False
+        self.by_operator = False  # whether the operator holds it
         self.alarmed: set[str] = set()
         self.epoch, self.rounds, self.timed_out = 0, 0, 0
         self.delta_spent = experiment.delta
@@ -126,7 +127,7 @@ class Model:
     def change(self, after: sf.Experiment, keep: bool) -> bool:
         kept = keep and not self.alarmed & COST_ALARMS and self.keeps(after)
         self.retired |= self.needed - {one.name for one in after.quantities}
-        self.experiment, self.epoch, self.held, self.alarmed = after, self.epoch + 1, False, set()
+        self.experiment, self.epoch, self.held, self.alarmed = after, self.epoch + 1, self.by_operator, set()
         self.delta_spent += after.delta
         if not kept:
             self.waiting.clear()

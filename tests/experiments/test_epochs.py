@@ -327,6 +327,17 @@ def test_knowledge_is_dropped_on_demand_and_after_alarms() -> None:
     assert live.status().delta_spent == pytest.approx(0.15)
 
 
+def test_a_hold_by_the_operator_outlives_a_change() -> None:
+    live = running()
+    live.hold("an incident")
+    live.change(make(**KEPT["tighter"]), "more careful")
+    assert (live.status().state, live.status().reason) == ("held", "an incident")
+    assert live.decide(0.0).mode == "safe"
+    assert digest(live) == replayed(live)
+    live.resume("over")
+    assert (live.status().state, live.status().epoch) == ("running", 1)
+
+
 def test_what_was_dropped_does_not_come_back() -> None:
     live = running()
     live.change(make(), "forget", keep=False)

@@ -348,7 +348,7 @@ class Machine(RuleBasedStateMachine):
         elif verb == "stop":
             model.stopped = True
         else:
-            model.held = verb == "hold"
+            model.held = model.by_operator = verb == "hold"
         if verb == "resume" and live._fold.epoch > model.epoch:
             assert model.alarmed
             model.change(live._fold.experiment, keep=True)

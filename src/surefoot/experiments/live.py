@@ -593,7 +593,7 @@ class Live:
         """Begin a new epoch with another experiment, and a delta of its own.
 
         What was learnt is replayed into it if it still means the same: the same quantities, or fewer, in the same
-        directions and in ranges at least as wide, and no alarm about costs.
+        directions and in ranges at least as wide, and no alarm about costs. A hold by `hold` goes on until `resume`.
 
         Parameters
         ----------
@@ -610,7 +610,9 @@ class Live:
             self._ready()
             self._check_change(experiment)
             kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
-            ticket = self._change(experiment, reason, kept)
+            held = self._fold.held
+            by_alarm = held is None or held in {alarm.message for alarm in self._fold.alarms}
+            ticket = self._change(experiment, reason, kept, *([] if by_alarm else [Held(str(held))]))
         self._wait(ticket)
         return kept
 
@@ -621,12 +623,12 @@ class Live:
         if experiment.name != name:
             raise RuleError("experiment", f"keep its name, {name!r}", experiment, repr(experiment.name))
 
-    def _change(self, experiment: Experiment, reason: str, keep: bool) -> int:
+    def _change(self, experiment: Experiment, reason: str, keep: bool, *after: Event) -> int:
         kept = keep and means_the_same(self._fold.experiment, experiment)
         if self._fold.stopped is not None:
             raise Stopped(f"the experiment {experiment.name} was stopped: {self._fold.stopped}")
         Fold(MemoryLog()).apply(Created(experiment.to_dict(), "00", False, {}))  # whether the policy takes its options
-        ticket = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason))
+        ticket = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason), *after)
         self._read_experiment()
         return ticket
 
@@ -636,11 +638,12 @@ class Live:
             ticket = self._operate_now(event)
         self._wait(ticket)
 
-    def _operate_now(self, event: Event) -> int:
+    def _operate_now(self, *operations: Event) -> int:
         if self._fold.stopped is not None:
             raise Stopped(f"the experiment {self._fold.experiment.name} was stopped: {self._fold.stopped}")
         events: list[Event] = []
-        self._apply(event, events)
+        for event in operations:
+            self._apply(event, events)
         return self._append(events)
 
     def close(self) -> None:
