@@ -18,7 +18,8 @@ from surefoot.experiments import live as live_module
 from surefoot.experiments import order as order_module
 from surefoot.experiments.events import Decided
 from surefoot.experiments.fold import Fold
-from surefoot.experiments.live import Live, Plan
+from surefoot.experiments.live import Live
+from surefoot.experiments.plans import Plan, places_of
 from surefoot.storage import open_log
 from tests.experiments.soak import soak
 from tests.experiments.test_machine import walk
@@ -199,14 +200,14 @@ def renormalised(live: Any, arms: Any) -> Plan:
     plan = live._current()
     if arms is None:
         return plan  # type: ignore[no-any-return]
-    rest = plan.strategy * live._available(arms)
+    rest = plan.strategy * places_of(live._fold, arms)
     return Plan(rest / rest.sum(), plan.weight, plan.mode) if rest.sum() > 0 else plan
 
 
 def heedless(live: Any) -> Plan:
     """Serve the policy's strategy also while held."""
     policy = live._fold.policy
-    return Plan(policy.strategy if policy else live._safe, 1.0 - policy.safe_weight if policy else 0.0, "live")
+    return Plan(policy.strategy if policy else live._fold.safe, 1.0 - policy.safe_weight if policy else 0.0, "live")
 
 
 def forgetful_draw(live: Any, *arguments: Any) -> Decided:
@@ -269,3 +270,14 @@ def test_walks_find_what_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -
 def walks(seeds: int, steps: int) -> None:
     for seed in range(seeds):
         walk("durable memory", seed, steps)
+
+
+@pytest.mark.parametrize("state", [b"", b"{}", b"nonsense", b'{"created": 3}'])
+def test_a_checkpoint_that_cannot_be_read_is_ignored(state: bytes) -> None:
+    live = sf.Live(make(), seed=1)
+    for t in range(20):
+        live.feedback(live.decide(now=float(t)).id, GOOD, now=float(t))
+    live.log.save_checkpoint(live._fold.last, state)
+    assert sf.Live.of(live.log)._fold.digest() == live._fold.digest()
+    live.log.save_checkpoint(live._fold.last + 5, live._fold.to_bytes())  # it claims events that are not in it
+    assert sf.Live.of(live.log)._fold.digest() == live._fold.digest()

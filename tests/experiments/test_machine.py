@@ -27,8 +27,8 @@ import surefoot as sf
 from surefoot.experiments import live as live_module
 from surefoot.experiments.events import Alarm, Cancelled, Changed, Created, Decided, Expired, Log, Measured, Reported
 from surefoot.experiments.fold import replay
-from surefoot.experiments.live import Plan
 from surefoot.experiments.order import names_in, rounds
+from surefoot.experiments.plans import Plan
 from surefoot.storage import open_log
 from tests.experiments.model import Model
 from tests.experiments.worlds import BAD, GOOD, DurableMemory, make
@@ -185,7 +185,7 @@ class Machine(RuleBasedStateMachine):
             got = call()
         except sf.Unavailable:
             assert arms is not None
-            assert not {arm for arm, share in zip(model.experiment.arms, live._safe) if share > 0} <= set(arms)
+            assert not {arm for arm, share in zip(model.experiment.arms, live._fold.safe) if share > 0} <= set(arms)
             return None
         choices: list[sf.Choice] = [got] if n is None else got
         assert len(choices) == count
@@ -193,7 +193,11 @@ class Machine(RuleBasedStateMachine):
         if snapshot is not None:
             usable = snapshot.epoch == model.epoch and self.now <= snapshot.lease
             usable = usable and live.status().state == "running" and not model.shadow
-            plan = Plan(snapshot.strategy, snapshot.weight, snapshot.mode) if usable else Plan(live._safe, 0.0, "safe")
+            plan = (
+                Plan(snapshot.strategy, snapshot.weight, snapshot.mode)
+                if usable
+                else Plan(live._fold.safe, 0.0, "safe")
+            )
         else:
             plan = live._narrowed(arms)
         for choice in choices:

@@ -43,7 +43,7 @@ from surefoot.kernels.costs import KnownCosts, observe, start_costs
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.safety import pessimistic_cost, safe_share
 from surefoot.problem import Problem
-from surefoot.rules import Floats, RuleError, simplex
+from surefoot.rules import Floats, RuleError, frozen, simplex
 
 MEASURING, RUNNING, HELD, STOPPED = "measuring", "running", "held", "stopped"
 COST_ALARMS = frozenset({"served", "baseline", "contradiction", "infeasible"})
@@ -236,6 +236,7 @@ class Fold:
         self.experiment = experiment
         self._places = {arm: place for place, arm in enumerate(experiment.arms)}
         self._objective, self._guardrails = experiment.objective, experiment.guardrails
+        self.safe = frozen(np.array(experiment.safe_strategy))
         self._last_round = math.inf if experiment.horizon is None else experiment.horizon
 
     def _measurement(self) -> Any:

@@ -6,11 +6,12 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from surefoot.experiments.errors import Conflict, Stopped, Unknown
 from surefoot.experiments.events import (
     Cancelled,
     Changed,
@@ -22,6 +23,7 @@ from surefoot.experiments.events import (
     Held,
     Late,
     Log,
+    LogFailure,
     MemoryLog,
     Observed,
     Reported,
@@ -29,38 +31,24 @@ from surefoot.experiments.events import (
     Switched,
 )
 from surefoot.experiments.experiment import Experiment
-from surefoot.experiments.fold import COST_ALARMS, RUNNING, Fold
+from surefoot.experiments.fold import COST_ALARMS, Fold
+from surefoot.experiments.plans import Plan, held_elsewhere, narrowed, usual
 from surefoot.experiments.quantities import AtMost, Minimise
 from surefoot.experiments.snapshot import Snapshot
 from surefoot.experiments.status import Status, status_of
 from surefoot.kernels.episode import draw
-from surefoot.kernels.safety import weight_needed
 from surefoot.provenance import made_by
-from surefoot.rules import Floats, Range, RuleError, choice, frozen, number, shown
+from surefoot.rules import Range, RuleError, choice, number, shown
 
 TIME = Range(-1e15, 1e15)
 AT_ONCE = Range(1, 100_000, whole=True)
 LEASE = Range(0, 1e9)
 SEED = Range(0, 2**128, whole=True)
 LONGEST_TEXT = 500
+STORAGE = "surefoot.storage"
+"""What opens a log in a file; asked for by name, as it builds on this package, not the other way round."""
 CHECKPOINT_EVERY = 20_000
 """Events between two checkpoints of a durable log."""
-
-
-class Unknown(LookupError):
-    """No decision has this id."""
-
-
-class Conflict(ValueError):
-    """The decision is settled, or was made, in another way; what was first stands."""
-
-
-class Stopped(RuntimeError):
-    """The experiment was stopped: serve your own default."""
-
-
-class Unavailable(ValueError):
-    """The arms that are available allow no strategy that is known to be safe."""
 
 
 class Choice(NamedTuple):
@@ -73,14 +61,6 @@ class Choice(NamedTuple):
     mode: str  # "live", "safe" (the baseline) or "shadow" (the baseline, while the policy only watches)
     due: float  # when feedback must have come
     would: str | None = None  # in shadow mode: the arm that the policy would have served
-
-
-class Plan(NamedTuple):
-    """What the next decision is drawn from."""
-
-    strategy: Floats
-    weight: float  # of what the policy proposed, 1 - safe_weight
-    mode: str
 
 
 class Live:
@@ -151,7 +131,6 @@ class Live:
     def _read_experiment(self) -> None:
         experiment = self._fold.experiment
         self._quantities = {one.name: one for one in experiment.quantities}
-        self._safe = frozen(np.array(experiment.safe_strategy))
         self._plan = None
 
     @classmethod
@@ -163,9 +142,7 @@ class Live:
         Every answer is in the file before it is given. To begin, `experiment` is needed; later it may be left out, or
         must be the one in the file.
         """
-        from surefoot.storage import open_log
-
-        log = open_log(path, None if experiment is None else experiment.name)
+        log = import_module(STORAGE).open_log(path, None if experiment is None else experiment.name)
         try:
             return cls.of(log, experiment, seed=seed, mode=mode)
         except BaseException:
@@ -175,8 +152,7 @@ class Live:
     @classmethod
     def of(cls, log: Log, experiment: Experiment | None = None, *, seed: int | None = None, mode: str = "live") -> Live:
         """Run the experiment of a log, or begin it if the log is empty; see `open`."""
-        saved = log.checkpoint()
-        fold = Fold(log) if saved is None else Fold.from_bytes(log, saved[1])
+        fold = restored(log)
         for _, event in log.read(fold.last):
             fold.apply(event)
         if fold.last == 0:
@@ -261,7 +237,7 @@ class Live:
             try:
                 decided = self._earlier(key, unit, count, arms)
                 if not decided:
-                    plan = self._narrowed(arms) if snapshot is None else self._from(snapshot, arms, now)
+                    plan = self._narrowed(arms) if snapshot is None else held_elsewhere(self._fold, snapshot, arms, now)
                     decided = [self._draw(plan, now, key, unit) for _ in range(count)]
                     events.extend(decided)
             finally:
@@ -308,60 +284,11 @@ class Live:
     def _current(self) -> Plan:
         """What the next decision is drawn from, if all arms are available."""
         if self._plan is None:
-            fold = self._fold
-            if fold.state == RUNNING and not fold.shadow:
-                self._plan = Plan(fold.policy.strategy, 1.0 - fold.policy.safe_weight, "live")
-            else:
-                self._plan = Plan(self._safe, 0.0, "shadow" if fold.state == RUNNING else "safe")
+            self._plan = usual(self._fold)
         return self._plan
 
     def _narrowed(self, arms: Sequence[str] | None) -> Plan:
-        """A plan for the arms that are available: never the usual one scaled up."""
-        plan = self._current()
-        if arms is None:
-            return plan
-        available = self._available(arms)
-        if not plan.strategy[~available].any():
-            return plan
-        fold = self._fold
-        reachable = not self._safe[~available].any()
-        if plan.mode == "live" and fold.experiment.hard and hasattr(fold.policy, "upper_costs"):
-            rest = np.where(available, plan.strategy, 0.0)
-            if rest.sum() > 1e-6:
-                rest /= rest.sum()
-                problem = fold.policy.problem
-                weight = weight_needed(rest, fold.policy.upper_costs, problem.thresholds, problem.safe.costs)
-                if weight == 0.0 or (reachable and weight < 1.0):
-                    return Plan(weight * self._safe + (1.0 - weight) * rest, 1.0 - weight, "live")
-        if reachable:
-            return Plan(self._safe, 0.0, "safe" if plan.mode == "live" else plan.mode)
-        missing = [arm for arm, share, there in zip(fold.experiment.arms, self._safe, available, strict=True)
-                   if share > 0.0 and not there]  # fmt: skip
-        raise Unavailable(
-            f"arms must include {' and '.join(map(repr, missing))}, which the baseline needs, "
-            f"as no strategy of the other arms is known to be safe, got {shown(list(arms))}"
-        )
-
-    def _available(self, arms: Any) -> Any:
-        if isinstance(arms, str) or not isinstance(arms, Sequence) or not arms:
-            raise RuleError("arms", "be a list of at least one arm", arms)
-        names = self._fold.experiment.arms
-        for arm in arms:
-            if arm not in names:
-                raise RuleError("arms", f"be among {', '.join(names)}", arms, shown(arm))
-        return np.array([name in arms for name in names])
-
-    def _from(self, snapshot: Snapshot, arms: Sequence[str] | None, now: float) -> Plan:
-        """The plan of a snapshot, if it may still be used; else the baseline."""
-        if not isinstance(snapshot, Snapshot):
-            raise RuleError("snapshot", "be a Snapshot", snapshot)
-        if arms is not None:
-            raise RuleError("arms", "be left out if a snapshot is given", arms)
-        fold = self._fold
-        usable = fold.state == RUNNING and not fold.shadow and snapshot.valid(now, fold.epoch)
-        if usable and fold.certifies(snapshot.strategy):
-            return Plan(snapshot.strategy, snapshot.weight, snapshot.mode)
-        return Plan(self._safe, 0.0, "safe")
+        return self._current() if arms is None else narrowed(self._fold, self._current(), arms)
 
     def snapshot(self, now: float, lease: float = 60.0) -> Snapshot:
         """The present strategy, for deciders that draw from it for a while without asking; see `Snapshot`."""
@@ -700,7 +627,8 @@ class Live:
 
     def _ready(self) -> None:
         if self._broken is not None:
-            raise RuntimeError(f"this experiment must be opened again: {self._broken}") from self._broken
+            kind = LogFailure if isinstance(self._broken, LogFailure) else RuntimeError
+            raise kind(f"this experiment must be opened again: {self._broken}") from self._broken
 
     # Names.
 
@@ -726,6 +654,17 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self._fold.experiment.name!r}) {self._fold.state} at round {self._fold.rounds}"
+
+
+def restored(log: Log) -> Fold:
+    """The state at the last checkpoint; without one that can be read, the state before the first event."""
+    saved = log.checkpoint()
+    if saved is not None:
+        with suppress(ValueError, KeyError, TypeError):  # it is not the truth: the events are
+            fold = Fold.from_bytes(log, saved[1])
+            if fold.last == saved[0]:
+                return fold
+    return Fold(log)
 
 
 def warm(policy: str = "solb") -> None:

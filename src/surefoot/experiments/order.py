@@ -58,7 +58,6 @@ class Order:
         self.issued = 0
         self.open: dict[int, Pending] = {}
         self.units: dict[str, int] = {}
-        self.keys: dict[str, list[int]] = {}
         self._queues: dict[str, deque[Pending]] = {}
         self._line: deque[Pending] = deque()
         self._due: list[tuple[float, int]] = []
@@ -80,8 +79,6 @@ class Order:
         heapq.heappush(self._due, (event.due, event.number))
         if event.unit is not None:
             self.units[event.unit] = event.number
-        if event.key is not None:
-            self.keys.setdefault(event.key, []).append(event.number)
 
     def report(self, event: Reported) -> Pending | None:
         """Add feedback to a decision; return the decision if that settles it."""
@@ -107,11 +104,6 @@ class Order:
             heapq.heapify(self._due)
         if event.unit is not None and self.units.get(event.unit) == event.number:
             del self.units[event.unit]
-        if event.key is not None:
-            numbers = self.keys[event.key]
-            numbers.remove(event.number)
-            if not numbers:
-                del self.keys[event.key]
         return pending
 
     def released(self, arm: str) -> Iterator[Pending]:

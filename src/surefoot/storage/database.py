@@ -14,9 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
+import surefoot.storage.schema as schema
 from surefoot.experiments.events import LogFailure
 from surefoot.rules import RuleError
-from surefoot.storage import schema
 
 Work = Callable[[sa.Connection], Any]
 

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from surefoot.experiments.errors import Unavailable
 from surefoot.experiments.events import Decided, Log
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.fold import HELD, Fold
-from surefoot.experiments.live import Choice, Live, Plan, Unavailable
+from surefoot.experiments.live import Choice, Live
+from surefoot.experiments.plans import Plan
 from surefoot.experiments.quantities import AtMost, Maximise
 from surefoot.kernels.detector import BETS, bets_against
 from surefoot.rules import Floats

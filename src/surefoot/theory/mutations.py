@@ -11,8 +11,9 @@ import numpy as np
 
 from surefoot.experiments.events import Alarm, Decided, Event, Log
 from surefoot.experiments.fold import Fold
-from surefoot.experiments.live import Live, Plan
+from surefoot.experiments.live import Live
 from surefoot.experiments.order import Pending
+from surefoot.experiments.plans import Plan, places_of
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.policies.colb import COLB
 from surefoot.policies.guarded import Guarded
@@ -206,7 +207,7 @@ class ScalesUp(Live):
         plan = self._current()
         if arms is None:
             return plan
-        rest = np.where(self._available(arms), plan.strategy, 0.0)
+        rest = np.where(places_of(self._fold, arms), plan.strategy, 0.0)
         return plan._replace(strategy=rest / rest.sum()) if rest.any() else super()._narrowed(arms)
 
 
