@@ -13,6 +13,7 @@ from benchmarks import (
     feedback,
     forecast,
     linear,
+    live,
     live_speed,
     practical,
     projection,
@@ -40,6 +41,7 @@ opening()
 rounds.report()
 state.report()
 live_speed.report()
+live.report()
 simulation.report()
 feedback.report()
 linear.report()
