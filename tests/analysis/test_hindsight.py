@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefoot as sf
@@ -13,6 +13,7 @@ from surefoot.analysis.ledger import WorldLedger
 from surefoot.analysis.optimum import Benchmark
 from surefoot.rules import Floats
 from tests.analysis.test_optimum import solve_exactly
+from tests.strategies import LinearProgram, numbers, programs
 
 Points = set[tuple[Fraction, ...]]
 
@@ -78,12 +79,10 @@ def test_vertices_of_small_cases(costs: Floats, limits: list[float], wanted: lis
 
 
 @settings(max_examples=150)
-@given(n_arms=st.integers(2, 5), n_constraints=st.integers(0, 3), seed=st.integers(0, 2**32 - 1))
-@example(n_arms=3, n_constraints=2, seed=0)
-def test_vertices_are_all_there(n_arms: int, n_constraints: int, seed: int) -> None:
+@given(programs(5, 3, steps=8))
+def test_vertices_are_all_there(program: LinearProgram) -> None:
     # eighths are exact in binary, and so few that ties, degenerate vertices and thresholds of 0 and 1 are frequent
-    rng = np.random.default_rng(seed)
-    costs, limits = rng.integers(0, 9, (n_constraints, n_arms)) / 8, rng.integers(0, 9, n_constraints) / 8
+    _, costs, limits = program
     found = vertices(costs, limits)
     assert found is not None
     assert same_points(found, exact_vertices(costs, limits))
@@ -99,21 +98,19 @@ def test_a_missing_vertex_is_noticed() -> None:
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> tuple[Floats, Floats, Floats]:
+def instances(draw: st.DrawFn) -> LinearProgram:
     """Losses, costs and limits; some with ties, copies and thresholds of 0 and 1."""
-    n_arms, n_constraints = draw(st.integers(2, 8)), draw(st.integers(0, 3))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    losses, costs, limits = rng.random(n_arms), rng.random((n_constraints, n_arms)), rng.random(n_constraints)
-    if draw(st.booleans()):  # tenths: ties that are equal but for rounding
-        losses, costs, limits = losses.round(1), costs.round(1), limits.round(1)
+    # tenths: ties that are equal but for rounding
+    losses, costs, limits = draw(programs(8, 3) | programs(8, 3, steps=10))
+    n_arms, n_constraints = losses.size, limits.size
     if n_constraints > 1 and draw(st.booleans()):
         costs[-1], limits[-1] = costs[0], limits[0]
     if n_constraints and draw(st.booleans()):
         limits[0] = draw(st.sampled_from([0.0, 1.0]))
-        costs[0] *= rng.integers(0, 2, n_arms)
+        costs[0] *= draw(numbers(n_arms, steps=1))
     if draw(st.booleans()):
         costs[:, -1], losses[-1] = costs[:, 0], losses[0]
-    return losses * 10.0 ** draw(st.integers(-3, 6)), costs, limits
+    return LinearProgram(losses * 10.0 ** draw(st.integers(-3, 6)), costs, limits)
 
 
 def value(losses: Floats, costs: Floats, limits: Floats) -> float | None:
@@ -125,7 +122,7 @@ def value(losses: Floats, costs: Floats, limits: Floats) -> float | None:
 
 @settings(max_examples=300)
 @given(instance=instances())
-def test_the_best_is_the_offline_optimum(instance: tuple[Floats, Floats, Floats]) -> None:
+def test_the_best_is_the_offline_optimum(instance: LinearProgram) -> None:
     losses, costs, limits = instance
     wanted, hindsight = value(losses, costs, limits), Hindsight(costs, limits)
     squares = NO_LOSSES[: losses.size, : losses.size]
@@ -216,7 +213,7 @@ def test_too_many_vertices_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> No
 
 @settings(max_examples=50)
 @given(instance=instances())
-def test_the_fallback_finds_the_same_value(instance: tuple[Floats, Floats, Floats]) -> None:
+def test_the_fallback_finds_the_same_value(instance: LinearProgram) -> None:
     losses, costs, limits = instance
     squares = NO_LOSSES[: losses.size, : losses.size]
     with pytest.MonkeyPatch.context() as patch:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import surefoot as sf
 from surefoot.rules import Floats
+from tests.strategies import LinearProgram, programs
 
 
 def exact_value(losses: Floats, costs: Floats, limits: Floats) -> Fraction | None:
@@ -47,13 +48,12 @@ def solve_exactly(rows: list[list[Fraction]]) -> list[Fraction] | None:
 
 
 @settings(max_examples=300)
-@given(n_arms=st.integers(2, 5), n_constraints=st.integers(0, 3), seed=st.integers(0, 2**32 - 1), rounded=st.booleans())
-def test_values_are_exact(n_arms: int, n_constraints: int, seed: int, rounded: bool) -> None:
-    rng = np.random.default_rng(seed)
-    costs, limits = rng.random((n_constraints, n_arms)), rng.random(n_constraints)
-    if rounded:  # ties and degenerate vertices
-        costs, limits = costs.round(1), limits.round(1)
-    losses = rng.random(n_arms).round(1 if rounded else 8) * 10.0 ** rng.integers(-2, 7)
+@given(
+    program=programs(5, 3) | programs(5, 3, steps=10), magnitude=st.integers(-2, 6)
+)  # tenths: ties, degenerate vertices
+def test_values_are_exact(program: LinearProgram, magnitude: int) -> None:
+    losses, costs, limits = program
+    losses = losses * 10.0**magnitude
     wanted = exact_value(losses, costs, limits)
     assume(wanted is not None)
     found = sf.offline_optimum(losses, costs, limits)

@@ -1,11 +1,15 @@
 """Projections to try: the whole range of sizes, rates, losses and degeneracies that the kernel promises to master."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.rules import Floats
+from tests.strategies import chance, columns, distributions, numbers, power, row, signed
 
 
 class Instance(NamedTuple):
@@ -19,52 +23,80 @@ class Instance(NamedTuple):
     floor: float
 
 
-def draw_instance(rng: np.random.Generator, n_arms: int, n_constraints: int, horizon: int) -> Instance:
-    """An instance of the given size; everything else is left to chance, with a taste for trouble."""
-    floor = 1.0 / max(horizon, n_arms)
-    room = 1.0 - n_arms * floor
-    rates = np.full(n_arms, 10 ** rng.uniform(-6, np.log10(2)))
-    if rng.random() < 0.7:
-        rates *= rng.uniform(1, 5, n_arms)
+RELATIONS = ("zero", "equal", "opposite", "parallel", "nearly equal", "nearly opposite", "flat")
 
-    center = np.maximum(floor, floor + room * rng.dirichlet(np.full(n_arms, 10 ** rng.uniform(-2, 1))))
-    if rng.random() < 0.25:  # at a corner
-        center = np.full(n_arms, floor)
-        center[rng.integers(n_arms)] += room
 
-    loss = np.zeros(n_arms)
-    kind, arm, largest = rng.integers(4), rng.integers(n_arms), 10 ** rng.uniform(-3, np.log10(horizon))
-    if kind == 0:
-        loss[arm] = largest
-    elif kind == 1:
-        loss = rng.random(n_arms) * largest
-    elif kind == 2:
-        loss[arm] = rng.random() / center[arm]
+@st.composite
+def projections(draw: st.DrawFn, larger: Sequence[int] = (20, 50, 100, 300, 1000)) -> Instance:
+    """An instance of 2 to 12 arms, or one of the larger numbers, with a taste for trouble."""
+    n_arms, n_constraints = draw(st.integers(2, 12) | st.sampled_from(larger)), draw(st.integers(0, 12))
+    horizon = max(n_arms, int(draw(power(1, 7))))
+    floor = 1.0 / horizon
+    rates = np.full(n_arms, draw(power(math.log10(2), -6)))
+    if draw(chance(70)):
+        rates *= 1 + 4 * draw(row(n_arms))
 
-    lower = rng.uniform(-1 if rng.random() < 0.5 else 0, 1, (n_constraints, n_arms))
-    lower = rng.choice([lower, lower.round(), lower.round(1)], p=[0.6, 0.2, 0.2])
-    for _ in range(rng.integers(1, 4) if n_constraints >= 2 else 0):
-        one, other = rng.choice(n_constraints, 2, replace=False)
-        nudge = 10 ** rng.uniform(-14, -3) * rng.uniform(-1, 1, n_arms)
-        relations = [
-            lower[other], lower[one], lower[one] * rng.uniform(0.1, 1), lower[one] + nudge, -lower[one],
-            nudge - lower[one], rng.uniform(-1, 1) + nudge,
-        ]  # fmt: skip
-        lower[other] = relations[rng.integers(len(relations))]
+    center = draw(points(n_arms, floor, chance(25)))
+    loss, arm = np.zeros(n_arms), draw(st.integers(0, n_arms - 1))
+    match draw(st.sampled_from(["none", "played", "one", "all"])):
+        case "played":
+            loss[arm] = draw(numbers(1))[0] / center[arm]
+        case "one":
+            loss[arm] = draw(power(math.log10(horizon), -3))
+        case "all":
+            loss = draw(row(n_arms)) * draw(power(math.log10(horizon), -3))
 
-    inside = floor + room * rng.dirichlet(np.full(n_arms, 10 ** rng.uniform(-1.5, 1)))
-    if rng.random() < 0.2:
-        inside = np.full(n_arms, floor)
-        inside[rng.integers(n_arms)] += room
-    slack = 10 ** rng.uniform(-12, 0, n_constraints)
-    if rng.random() < 0.5:
-        slack[:] = 10 ** rng.uniform(-12, -1)
-    if rng.random() < 0.1:
-        slack[:] = 0.0
+    lower = draw(columns(n_constraints, n_arms))
+    if draw(chance(50)):
+        lower = signed(lower)
+    digits = draw(st.sampled_from([0, 1, None, None, None]))
+    lower = lower if digits is None else lower.round(digits)
+    for _ in range(draw(st.integers(0, 3)) if n_constraints >= 2 else 0):
+        one, step = draw(st.integers(0, n_constraints - 1)), draw(st.integers(1, n_constraints - 1))
+        other = (one + step) % n_constraints
+        match draw(st.sampled_from(RELATIONS)):
+            case "zero":
+                lower[other] = 0.0
+            case "equal":
+                lower[other] = lower[one]
+            case "opposite":
+                lower[other] = -lower[one]
+            case "parallel":
+                lower[other] = lower[one] * draw(st.floats(0.1, 1))
+            case "nearly equal":
+                lower[other] = lower[one] + draw(nudges(n_arms))
+            case "nearly opposite":
+                lower[other] = draw(nudges(n_arms)) - lower[one]
+            case "flat":
+                lower[other] = draw(st.floats(-1, 1)) + draw(nudges(n_arms))
+
+    inside = draw(points(n_arms, floor, chance(20)))
+    slack = np.full(n_constraints, draw(power(-1, -12)))
+    match draw(st.sampled_from(["same"] * 5 + ["own"] * 4 + ["none"])):
+        case "own":
+            slack = 10.0 ** (-12 * draw(numbers(n_constraints)))
+        case "none":
+            slack[:] = 0.0
     limits = lower @ inside + slack
-    if rng.random() < 0.15:
-        limits -= 10 ** rng.uniform(-10, 0)
+    if draw(chance(15)):
+        limits -= draw(power(0, -10))
     return Instance(center, rates, loss, lower, limits, floor)
+
+
+@st.composite
+def points(draw: st.DrawFn, n_arms: int, floor: float, at_a_corner: st.SearchStrategy[bool]) -> Floats:
+    """A strategy with every share at the floor or above."""
+    if draw(at_a_corner):
+        shares = np.eye(n_arms)[draw(st.integers(0, n_arms - 1))]
+    else:
+        shares = draw(distributions(n_arms))
+    return np.asarray(np.maximum(floor, floor + (1.0 - n_arms * floor) * shares))
+
+
+@st.composite
+def nudges(draw: st.DrawFn, n_arms: int) -> Floats:
+    """A row of small numbers."""
+    return np.asarray(draw(power(-3, -14)) * signed(draw(row(n_arms))))
 
 
 def emptiness(lower: Floats, limits: Floats, floor: float) -> float:

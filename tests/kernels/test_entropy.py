@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,18 +13,40 @@ from surefoot.analysis.optimum import widest_margin
 from surefoot.kernels.entropy import Entropy, project_entropy
 from surefoot.kernels.layout import zeros
 from surefoot.kernels.types import EMPTY
+from surefoot.rules import Floats
+from tests.strategies import distributions, numbers, programs
+
+
+class Step(NamedTuple):
+    """What `project_entropy` is given."""
+
+    center: Floats
+    losses: Floats
+    costs: Floats
+    limits: Floats
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """A step after a round, from a strategy inside the simplex."""
+    _, costs, limits = draw(programs(12, 6))
+    n_arms, losses = costs.shape[1], np.zeros(costs.shape[1])
+    losses[draw(st.integers(0, n_arms - 1))] = draw(numbers(1))[0] * draw(st.sampled_from([0.01, 1.0, 10.0]))
+    costs = 1.7 * costs - 0.7
+    if limits.size > 1:
+        match draw(st.sampled_from(["", "duplicate", "parallel"])):
+            case "duplicate":
+                costs[1], limits[1] = costs[0], limits[0]
+            case "parallel":
+                costs[1], limits[1] = costs[0] / 2, limits[0] / 2
+    return Step(0.99 * draw(distributions(n_arms)) + 0.01 / n_arms, losses, costs, limits)
 
 
 @settings(max_examples=1500)
-@given(st.integers(2, 12), st.integers(0, 6), st.sampled_from(["", "duplicate", "parallel"]), st.integers(0, 10**9))
-def test_optimality_conditions(n_arms: int, n_constraints: int, kind: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    center = 0.99 * rng.dirichlet(np.ones(n_arms)) + 0.01 / n_arms
-    losses = np.zeros(n_arms)
-    losses[rng.integers(n_arms)] = rng.random() * rng.choice([0.01, 1.0, 10.0])
-    costs, limits = 1.7 * rng.random((n_constraints, n_arms)) - 0.7, rng.random(n_constraints)
-    if kind and n_constraints > 1:
-        costs[1], limits[1] = (costs[0], limits[0]) if kind == "duplicate" else (costs[0] / 2, limits[0] / 2)
+@given(steps())
+def test_optimality_conditions(step: Step) -> None:
+    center, losses, costs, limits = step
+    n_constraints, n_arms = costs.shape
     strategy, work = np.zeros(n_arms), zeros(Entropy, m=n_constraints)
     status = project_entropy(center, losses, costs, limits, strategy, work)
     margin = widest_margin(costs, limits)[1] if n_constraints else 1.0

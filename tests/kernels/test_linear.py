@@ -14,31 +14,34 @@ from surefoot.kernels.linear import CHECKED, COARSE, Program, attempt, minimise
 from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED
 from surefoot.rules import Floats
 from tests.kernels.instances import nearly_tied
+from tests.strategies import LinearProgram, distributions, found_in, numbers, programs
 
 KINDS = ("plain", "duplicate", "quarters", "zeros and ones", "signed", "tied", "nearly parallel", "tight")
 
 
-def instance(kind: str, n_arms: int, n_constraints: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    losses, costs = rng.random(n_arms), rng.random((n_constraints, n_arms))
-    limits = rng.random(n_constraints) * rng.choice([0.3, 0.6, 1.0])
+@st.composite
+def instances(draw: st.DrawFn, kind: str, most_arms: int = 15, most_constraints: int = 12) -> LinearProgram:
+    """A linear program of a kind; where the kind takes two constraints, one with fewer is plain."""
+    losses, costs, limits = draw(programs(most_arms, most_constraints))
+    n_arms, n_constraints = losses.size, limits.size
+    limits *= draw(st.sampled_from([1.0, 0.6, 0.3]))
     if kind == "duplicate" and n_constraints > 1:
         costs[1], limits[1] = costs[0], limits[0]
         losses[-1], costs[:, -1] = losses[0], costs[:, 0]
     if kind == "quarters":
         losses, costs, limits = (np.round(4 * part) / 4 for part in (losses, costs, limits))
     if kind == "zeros and ones":
-        costs, limits = np.round(costs), rng.choice([0.0, 0.5, 1.0], n_constraints)
+        costs, limits = np.round(costs), draw(numbers(n_constraints, 2))
     if kind == "signed":
         costs = 2 * costs - 1
     if kind == "tied":
         losses[:] = 0.5
     if kind == "nearly parallel" and n_constraints > 1:
-        costs[1] = costs[0] + 1e-9 * rng.random(n_arms)
+        costs[1] = costs[0] + 1e-9 * draw(numbers(n_arms))
         limits[1] = limits[0]
     if kind == "tight":  # a single strategy is left, if any
-        limits = costs @ rng.dirichlet(np.ones(n_arms))
-    return losses, costs, limits
+        limits = costs @ draw(distributions(n_arms))
+    return LinearProgram(losses, costs, limits)
 
 
 def stated(losses: Floats, costs: Floats, limits: Floats) -> Program:
@@ -59,9 +62,10 @@ def highs(losses: Floats, costs: Floats, limits: Floats) -> float | None:
 
 
 @settings(max_examples=2000)
-@given(st.sampled_from(KINDS), st.integers(2, 15), st.integers(0, 12), st.integers(0, 10**9))
-def test_as_good_as_highs(kind: str, n_arms: int, n_constraints: int, seed: int) -> None:
-    losses, costs, limits = instance(kind, n_arms, n_constraints, seed)
+@given(st.sampled_from(KINDS).flatmap(instances))
+def test_as_good_as_highs(program: LinearProgram) -> None:
+    losses, costs, limits = program
+    n_constraints = limits.size
     status, strategy = solved(losses, costs, limits)
     assert strategy.min() >= 0
     assert abs(strategy.sum() - 1) < 1e-14
@@ -81,9 +85,9 @@ def test_as_good_as_highs(kind: str, n_arms: int, n_constraints: int, seed: int)
 
 
 def test_large_programs() -> None:
-    for seed in range(20):
-        losses, costs, limits = instance("plain", 300, 6, seed)
-        limits = limits + 0.3
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        losses, costs, limits = rng.random(300), rng.random((6, 300)), rng.uniform(0.3, 1.3, 6)
         status, strategy = solved(losses, costs, limits)
         assert status == SOLVED
         assert losses @ strategy == pytest.approx(highs(losses, costs, limits), abs=1e-10)
@@ -92,7 +96,7 @@ def test_large_programs() -> None:
 def test_every_kind_comes_with_room_and_without() -> None:
     # the control: were all instances empty, or none, the test above would say little
     for kind in KINDS:
-        found = {solved(*instance(kind, 6, 3, seed))[0] for seed in range(200)}
+        found = set(found_in(instances(kind, 6, 3), lambda program: solved(*program)[0], 200))
         assert found == ({EMPTY, SOLVED} if kind != "tight" else {SOLVED}), kind
 
 

@@ -6,13 +6,13 @@ import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 import surefoot as sf
 from surefoot.rules import Floats
-from tests.kernels.instances import Instance, draw_instance, emptiness
+from tests.kernels.instances import Instance, emptiness, projections
 from tests.kernels.kkt import Residuals, residuals
+from tests.strategies import found_in
 
 CLEARLY = 1e-8  # empty, or with an interior, by more than this is clear; in between either answer will do
 
@@ -33,24 +33,14 @@ def check(instance: Instance) -> Residuals | None:
     return found
 
 
-sizes = st.one_of(st.integers(2, 12), st.sampled_from([20, 50, 100, 300, 1000]))
-
-
 @settings(max_examples=1500)
-@given(n_arms=sizes, n_constraints=st.integers(0, 12), exponent=st.floats(1, 7), seed=st.integers(0, 2**32 - 1))
-@example(n_arms=10, n_constraints=3, exponent=1.0, seed=0)  # K = T
-@example(n_arms=1000, n_constraints=12, exponent=7.0, seed=1)
-def test_answers_are_optimal_over_the_whole_range(n_arms: int, n_constraints: int, exponent: float, seed: int) -> None:
-    horizon = max(n_arms, int(10**exponent))
-    check(draw_instance(np.random.default_rng(seed), n_arms, n_constraints, horizon))
+@given(projections())
+def test_answers_are_optimal_over_the_whole_range(instance: Instance) -> None:
+    check(instance)
 
 
 def test_nearly_all_answers_are_exact_not_only_within_tolerance() -> None:
-    rng = np.random.default_rng(5)
-    found = [
-        check(draw_instance(rng, int(rng.integers(2, 30)), int(rng.integers(0, 13)), int(10 ** rng.uniform(1.5, 7))))
-        for _ in range(3000)
-    ]
+    found = found_in(projections(larger=[15, 20, 25, 29]), check, 3000)
     worst = np.array([f.worst() for f in found if f is not None])
     assert np.quantile(worst, 0.99) < 1e-12
     assert 0.02 < np.mean([f is None for f in found]) < 0.2  # the empty branch was tried

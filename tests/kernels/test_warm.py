@@ -11,14 +11,22 @@ from surefoot.kernels.types import EMPTY
 from surefoot.kernels.warm import resume
 from surefoot.policies.projection import Projection
 from surefoot.rules import Floats
-from tests.kernels.instances import Instance, draw_instance, emptiness
+from tests.kernels.instances import Instance, emptiness, projections
 from tests.kernels.kkt import residuals
+from tests.strategies import distributions, numbers, signed
 
 
-def draw(rng: np.random.Generator, n_arms: int, n_constraints: int, horizon: int) -> Instance:
-    """An instance with one rate for all arms."""
-    drawn = draw_instance(rng, n_arms, n_constraints, horizon)
-    return drawn._replace(learning_rates=np.full(n_arms, drawn.learning_rates[0]))
+@st.composite
+def starts(draw: st.DrawFn) -> tuple[Instance, Projection]:
+    """An instance with one rate for all arms, and where to start: at its solution, or anywhere if there is none."""
+    drawn = draw(projections(larger=(20, 50, 300)))
+    n_arms, n_constraints = drawn.center.size, drawn.limits.size
+    instance = drawn._replace(learning_rates=np.full(n_arms, drawn.learning_rates[0]))
+    start = cold(instance)
+    if start is None:
+        multipliers = 10.0 ** (9 * signed(draw(numbers(n_constraints))))
+        start = Projection(draw(distributions(n_arms)) + instance.floor, multipliers)
+    return instance, start
 
 
 def prepare(instance: Instance) -> Workspace:
@@ -51,27 +59,21 @@ def check(instance: Instance, answer: Projection) -> None:
         assert abs(emptiness(instance.lower_costs, instance.limits, instance.floor)) < 1e-9, found
 
 
-def nudged(instance: Instance, at: Projection, rng: np.random.Generator, size: float) -> Instance:
-    """The next round: one arm's score and costs have moved."""
-    arm, loss, lower = rng.integers(at.strategy.size), instance.loss_estimate.copy(), instance.lower_costs.copy()
-    loss[arm] += rng.normal() * size / (instance.learning_rates[arm] * at.strategy[arm])
-    if lower.size:
-        lower[:, arm] += rng.normal(size=len(lower)) * size * 1e-3
+def nudged(instance: Instance, at: Projection, arm: int, moves: Floats) -> Instance:
+    """The next round: one arm's score (the first move) and costs have moved."""
+    loss, lower = instance.loss_estimate.copy(), instance.lower_costs.copy()
+    loss[arm] += moves[0] / (instance.learning_rates[arm] * at.strategy[arm])
+    lower[:, arm] += moves[1:] * 1e-3
     return instance._replace(loss_estimate=loss, lower_costs=lower)
 
 
 @settings(max_examples=1000)
-@given(
-    n_arms=st.one_of(st.integers(2, 12), st.sampled_from([20, 50, 300])), n_constraints=st.integers(0, 12),
-    exponent=st.floats(1, 7), size=st.sampled_from([1e-9, 1e-3, 0.1, 3.0]), seed=st.integers(0, 2**32 - 1),
-)  # fmt: skip
-def test_whatever_it_calls_solved_is(n_arms: int, n_constraints: int, exponent: float, size: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    instance = draw(rng, n_arms, n_constraints, max(n_arms, int(10**exponent)))
-    start = cold(instance)
-    if start is None:  # anywhere
-        start = Projection(rng.dirichlet(np.ones(n_arms)) + instance.floor, 10 ** rng.uniform(-9, 9, n_constraints))
-    after = nudged(instance, start, rng, size)
+@given(st.data(), starts(), st.sampled_from([1e-9, 1e-3, 0.1, 3.0]))
+def test_whatever_it_calls_solved_is(data: st.DataObject, given: tuple[Instance, Projection], size: float) -> None:
+    instance, start = given
+    arm = data.draw(st.integers(0, instance.center.size - 1))
+    moves = 2 * size * signed(data.draw(numbers(1 + instance.limits.size)))
+    after = nudged(instance, start, arm, moves)
     answer = warm(after, *start)
     if answer is not None:
         check(after, answer)
@@ -87,7 +89,7 @@ def test_it_rarely_fails_when_little_has_moved() -> None:
         instance = Instance(center, rates, loss, lower, lower @ center + rng.random(m) * 0.1, 1e-5)
         start = cold(instance)
         assert start is not None
-        after = nudged(instance, start, rng, 0.03)
+        after = nudged(instance, start, int(rng.integers(n_arms)), 0.03 * rng.normal(size=1 + m))
         answer = warm(after, *start)
         failed += answer is None
         if answer is not None:
