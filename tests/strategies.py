@@ -1,5 +1,6 @@
 """What Hypothesis draws: numbers, distributions and programs, part by part, so that it can shrink what fails."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -44,10 +45,10 @@ def numbers(shape: int | tuple[int, int], steps: int = FINE) -> st.SearchStrateg
     active. As many bytes are drawn whatever the shape is, so a smaller array has the numbers that the larger one had.
     """
     rows, columns = shape if isinstance(shape, tuple) else (1, shape)
-    n_places = 3 if steps == FINE else 1
+    block = (3 if steps == FINE else 1, MOST_ROWS if isinstance(shape, tuple) else 1, MOST_ARMS)
 
     def cut(drawn: bytes) -> Floats:
-        places = np.frombuffer(drawn, np.uint8).reshape(n_places, MOST_ROWS, MOST_ARMS)[:, :rows, :columns].astype(int)
+        places = np.frombuffer(drawn, np.uint8).reshape(block)[:, :rows, :columns].astype(int)
         if steps == FINE:  # three places of two digits each
             whole = np.minimum(
                 FINE, places[0] * 101 // 256 * 10**4 + places[1] * 100 // 256 * 100 + places[2] * 100 // 256
@@ -56,7 +57,7 @@ def numbers(shape: int | tuple[int, int], steps: int = FINE) -> st.SearchStrateg
             whole = places[0] * (steps + 1) // 256
         return np.asarray(whole.reshape(shape) / steps)
 
-    size = n_places * MOST_ROWS * MOST_ARMS
+    size = math.prod(block)
     return st.binary(min_size=size, max_size=size).map(cut)
 
 
@@ -68,18 +69,24 @@ def signed(shares: Floats) -> Floats:
 @st.composite
 def columns(draw: st.DrawFn, n_rows: int, n_arms: int) -> Floats:
     """A column of numbers in [0, 1] for each arm; those beyond `MOST_ARMS` repeat others or do not."""
-    drawn = draw(numbers((n_rows, min(n_arms, MOST_ARMS))))
+    return draw(extended(draw(numbers((n_rows, min(n_arms, MOST_ARMS)))), n_arms))
+
+
+@st.composite
+def row(draw: st.DrawFn, n_arms: int) -> Floats:
+    """A number in [0, 1] for each arm, as in `columns`."""
+    return np.asarray(draw(extended(draw(numbers(min(n_arms, MOST_ARMS)))[None], n_arms))[0])
+
+
+@st.composite
+def extended(draw: st.DrawFn, drawn: Floats, n_arms: int) -> Floats:
+    """More columns: copies, or unlike the drawn ones."""
     if n_arms <= MOST_ARMS:
         return drawn
     repeated = drawn[:, np.arange(n_arms) % MOST_ARMS]
     if draw(st.booleans()):
-        repeated[:, MOST_ARMS:] += MOVES[:n_rows, MOST_ARMS:n_arms]
+        repeated[:, MOST_ARMS:] += MOVES[: len(drawn), MOST_ARMS:n_arms]
     return repeated % 1.0
-
-
-def row(n_arms: int) -> st.SearchStrategy[Floats]:
-    """A number in [0, 1] for each arm."""
-    return columns(1, n_arms).map(lambda drawn: drawn[0])
 
 
 @st.composite
