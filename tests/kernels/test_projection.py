@@ -306,6 +306,26 @@ def test_a_line_along_which_the_dual_is_far_from_quadratic() -> None:
     assert found.worst() < 1e-12
 
 
+def test_the_last_correction_of_the_multipliers_can_take_arms_off_the_floor() -> None:
+    """Twenty nearly equal copies of each arm share room of 1e-8; 2 % of these once kept an arm at the floor wrongly."""
+    copies, floor, rng = 20, 1.5e-6, np.random.default_rng(0)
+    first = [3.9e-5, 0.011, 1.7e-6, 1.5e-6, 0.0042, 1.5e-6, 1.2e-5, 0.00024, 1.5e-6, 2.4e-6, 1.6e-6, 0.035, 4e-6]
+    center = np.tile([*first, 1.5e-6, 1.5e-6], copies)
+    center = np.maximum(floor, center / center.sum())
+    rates = 1e-4 * np.tile([57, 33, 24, 39, 51, 48, 19, 23, 46, 25, 18, 57, 20, 13, 55], copies)
+    costs = [
+        [1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0],
+        [0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0],
+        [-1, -1, -1, -1, -1, -1, 0, 0, -1, 0, -1, -1, -1, -1, -1],
+    ]
+    lower = np.tile(np.array(costs, float), copies)
+    least = lower.min(1) + floor * (lower - lower.min(1, keepdims=True)).sum(1)
+    for _ in range(300):
+        apart, room = 1e-7 * rng.uniform(-1, 1, center.size), 1e-8 * rng.uniform(1, 2)
+        found = check(Instance(center * (1 + apart), rates, np.zeros(center.size), lower, least + room, floor))
+        assert found is not None
+
+
 def test_room_of_rounding_only_goes_where_it_is_worth_most() -> None:
     floor = (1 - 1e-13) / 1000
     instance = flat(1000, [], [], floor=floor, loss_estimate=np.arange(1000.0))

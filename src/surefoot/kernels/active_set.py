@@ -21,6 +21,7 @@ from surefoot.kernels.dual import (
     MEAN,
     MEMBER,
     NOISE,
+    OFF_FLOOR,
     POSITION,
     REDUCED,
     RELEASED,
@@ -82,7 +83,7 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
         arms[RELEASED, a] = 0.0
     any_released = False
     accuracy = LAST_STEP  # of the strategy at hand
-    best, stalls = np.inf, 0
+    best, stalls, crossings = np.inf, 0, 0
     for i in range(limits.size):
         multipliers[i] = 0.0
         rows[TOLERANCE, i] = FEASIBLE
@@ -110,9 +111,15 @@ def raise_multipliers(task: Task, one_by_one: bool) -> int:
             # accurate enough to handle a dependent constraint first; the last digits can wait
             settled = settled or (first_unmet(task, n_active) >= 0 and worst_independent(task, rank) <= FEASIBLE)
             if settled and accuracy == LAST_STEP:
-                refine(task, n_active, rank, mass)
+                crossing = refine(task, level, n_active, rank, mass)
                 entering = first_unmet(task, n_active)
                 settled = entering < 0
+                if settled and crossing and crossings < 8:  # rounding may bring the same arm back again and again
+                    crossings += 1
+                    set_scores(task, 0.0, n_active)
+                    level = normalise(task, SCORES, level, accuracy)
+                    worst = active_gaps(task, n_active)
+                    continue
         if settled and accuracy > LAST_STEP:
             accuracy = LAST_STEP
             level = normalise(task, SCORES, level, accuracy)
@@ -410,12 +417,15 @@ def within_rounding(task: Task, level: float, n_active: int, rank: int) -> bool:
 
 
 @compiled_apart
-def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
-    """Correct the strategy itself if rounding of the scores leaves residuals that are too large."""
-    floor, strategy, multipliers, arms = task.floor, task.strategy, task.multipliers, task.arms
+def refine(task: Task, level: float, n_active: int, rank: int, mass: float) -> bool:
+    """Correct the strategy itself if rounding of the scores leaves residuals that are too large.
+
+    True if the multipliers, which move too, now ask for an arm to leave the floor: it stays there, and is not optimal.
+    """
+    rates, floor, strategy, multipliers, arms = task.rates, task.floor, task.strategy, task.multipliers, task.arms
     rows, places = task.rows, task.places
     if worst_independent(task, rank) <= FEASIBLE:
-        return
+        return False
     for _ in range(4):
         excess = -1.0
         for a in range(strategy.size):
@@ -428,7 +438,16 @@ def refine(task: Task, n_active: int, rank: int, mass: float) -> None:
         for j in range(n_active):
             i = places[ACTIVE, j]
             multipliers[i] = max(0.0, multipliers[i] + rows[DIRECTION, j])
+        level += level_step
         active_gaps(task, n_active)
+    for j in range(n_active):  # SHIFT becomes what the multipliers add to the scores
+        rows[DIRECTION, j] = multipliers[places[ACTIVE, j]]
+    move_of_scores(task, n_active)
+    for a in range(strategy.size):
+        inverse = rates[a] * (arms[BASE, a] + arms[SHIFT, a] + level)
+        if strategy[a] <= floor and inverse * floor < 1.0 - OFF_FLOOR:
+            return True
+    return False
 
 
 @compiled_apart

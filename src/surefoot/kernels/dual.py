@@ -16,6 +16,7 @@ FEASIBLE = 1e-12  # an inactive constraint is met; a set is empty if it misses b
 THIN = 1e-10  # if rounding leaves more, the set is too thin to distinguish from an empty one
 # Other tolerances:
 LAST_STEP = 1e-12  # relative change of the strategy whose square is lost in rounding
+OFF_FLOOR = 1e-11  # an arm that should be above the floor by this share of it must leave it
 DEPENDENT = 1e-25  # a row is dependent if less than this share of its squared length is independent of the others
 ROUNDING = 2.3e-16
 
