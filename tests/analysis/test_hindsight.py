@@ -4,7 +4,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import surefoot as sf
 from surefoot.analysis import hindsight as module
@@ -13,7 +12,7 @@ from surefoot.analysis.ledger import WorldLedger
 from surefoot.analysis.optimum import Benchmark
 from surefoot.rules import Floats
 from tests.analysis.test_optimum import solve_exactly
-from tests.strategies import LinearProgram, numbers, programs
+from tests.strategies import FINE, LinearProgram, Source, drawn, program
 
 Points = set[tuple[Fraction, ...]]
 
@@ -79,10 +78,10 @@ def test_vertices_of_small_cases(costs: Floats, limits: list[float], wanted: lis
 
 
 @settings(max_examples=150)
-@given(programs(5, 3, steps=8))
-def test_vertices_are_all_there(program: LinearProgram) -> None:
+@given(drawn(lambda source: program(source, 5, 3, steps=8), 2))
+def test_vertices_are_all_there(given: LinearProgram) -> None:
     # eighths are exact in binary, and so few that ties, degenerate vertices and thresholds of 0 and 1 are frequent
-    _, costs, limits = program
+    _, costs, limits = given
     found = vertices(costs, limits)
     assert found is not None
     assert same_points(found, exact_vertices(costs, limits))
@@ -97,20 +96,19 @@ def test_a_missing_vertex_is_noticed() -> None:
     assert not same_points(np.vstack([found[1:], found[1:2]]), exact)
 
 
-@st.composite
-def instances(draw: st.DrawFn) -> LinearProgram:
+def instance(source: Source) -> LinearProgram:
     """Losses, costs and limits; some with ties, copies and thresholds of 0 and 1."""
     # tenths: ties that are equal but for rounding
-    losses, costs, limits = draw(programs(8, 3) | programs(8, 3, steps=10))
-    n_arms, n_constraints = losses.size, limits.size
-    if n_constraints > 1 and draw(st.booleans()):
+    losses, costs, limits = program(source, 8, 3, steps=source.choice([10, FINE]))
+    n_constraints, zeros = limits.size, source.numbers(losses.size, steps=1)
+    if source.chance(50) and n_constraints > 1:
         costs[-1], limits[-1] = costs[0], limits[0]
-    if n_constraints and draw(st.booleans()):
-        limits[0] = draw(st.sampled_from([0.0, 1.0]))
-        costs[0] *= draw(numbers(n_arms, steps=1))
-    if draw(st.booleans()):
+    if source.chance(50) and n_constraints:
+        limits[0] = source.choice([0.0, 1.0])
+        costs[0] *= zeros
+    if source.chance(50):
         costs[:, -1], losses[-1] = costs[:, 0], losses[0]
-    return LinearProgram(losses * 10.0 ** draw(st.integers(-3, 6)), costs, limits)
+    return LinearProgram(losses * 10.0 ** source.integer(-3, 6), costs, limits)
 
 
 def value(losses: Floats, costs: Floats, limits: Floats) -> float | None:
@@ -121,9 +119,9 @@ def value(losses: Floats, costs: Floats, limits: Floats) -> float | None:
 
 
 @settings(max_examples=300)
-@given(instance=instances())
-def test_the_best_is_the_offline_optimum(instance: LinearProgram) -> None:
-    losses, costs, limits = instance
+@given(drawn(instance, 3))
+def test_the_best_is_the_offline_optimum(given: LinearProgram) -> None:
+    losses, costs, limits = given
     wanted, hindsight = value(losses, costs, limits), Hindsight(costs, limits)
     squares = NO_LOSSES[: losses.size, : losses.size]
     if wanted is None:
@@ -212,9 +210,9 @@ def test_too_many_vertices_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @settings(max_examples=50)
-@given(instance=instances())
-def test_the_fallback_finds_the_same_value(instance: LinearProgram) -> None:
-    losses, costs, limits = instance
+@given(drawn(instance, 3))
+def test_the_fallback_finds_the_same_value(given: LinearProgram) -> None:
+    losses, costs, limits = given
     squares = NO_LOSSES[: losses.size, : losses.size]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_NUMBERS", 0)

@@ -4,11 +4,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 import surefoot as sf
 from surefoot.rules import Floats
-from tests.strategies import LinearProgram, programs
+from tests.strategies import FINE, LinearProgram, Source, drawn, program
 
 
 def exact_value(losses: Floats, costs: Floats, limits: Floats) -> Fraction | None:
@@ -47,13 +46,16 @@ def solve_exactly(rows: list[list[Fraction]]) -> list[Fraction] | None:
     return [row[n] for row in rows]
 
 
+def scaled(source: Source) -> LinearProgram:
+    """A program of any magnitude; half of them of tenths, with ties and degenerate vertices."""
+    losses, costs, limits = program(source, 5, 3, steps=source.choice([10, FINE]))
+    return LinearProgram(losses * 10.0 ** source.integer(-2, 6), costs, limits)
+
+
 @settings(max_examples=300)
-@given(
-    program=programs(5, 3) | programs(5, 3, steps=10), magnitude=st.integers(-2, 6)
-)  # tenths: ties, degenerate vertices
-def test_values_are_exact(program: LinearProgram, magnitude: int) -> None:
-    losses, costs, limits = program
-    losses = losses * 10.0**magnitude
+@given(drawn(scaled, 2))
+def test_values_are_exact(given: LinearProgram) -> None:
+    losses, costs, limits = given
     wanted = exact_value(losses, costs, limits)
     assume(wanted is not None)
     found = sf.offline_optimum(losses, costs, limits)

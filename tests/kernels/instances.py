@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.rules import Floats
-from tests.strategies import chance, columns, distributions, numbers, power, row, signed
+from tests.strategies import Source, signed
 
 
 class Instance(NamedTuple):
@@ -23,80 +22,69 @@ class Instance(NamedTuple):
     floor: float
 
 
+LARGER = (20, 50, 100, 300, 1000)
 RELATIONS = ("zero", "equal", "opposite", "parallel", "nearly equal", "nearly opposite", "flat")
+ROWS = 8
 
 
-@st.composite
-def projections(draw: st.DrawFn, larger: Sequence[int] = (20, 50, 100, 300, 1000)) -> Instance:
+def projection(source: Source, larger: Sequence[int] = LARGER) -> Instance:
     """An instance of 2 to 12 arms, or one of the larger numbers, with a taste for trouble."""
-    n_arms, n_constraints = draw(st.integers(2, 12) | st.sampled_from(larger)), draw(st.integers(0, 12))
-    horizon = max(n_arms, int(draw(power(1, 7))))
+    n_arms, n_constraints = source.integer(2, 12), source.integer(0, 12)
+    if source.chance(35):
+        n_arms = source.choice(larger)
+    horizon = max(n_arms, int(source.power(1, 7)))
     floor = 1.0 / horizon
-    rates = np.full(n_arms, draw(power(math.log10(2), -6)))
-    if draw(chance(70)):
-        rates *= 1 + 4 * draw(row(n_arms))
+    rates = np.full(n_arms, source.power(math.log10(2), -6))
+    factors = 1 + 4 * source.row(n_arms)
+    if source.chance(70):
+        rates *= factors
 
-    center = draw(points(n_arms, floor, chance(25)))
-    loss, arm = np.zeros(n_arms), draw(st.integers(0, n_arms - 1))
-    match draw(st.sampled_from(["none", "played", "one", "all"])):
+    center = point(source, n_arms, floor, corners=25)
+    loss, arm = np.zeros(n_arms), source.integer(0, n_arms - 1)
+    shares, largest = source.row(n_arms), source.power(math.log10(horizon), -3)
+    match source.choice(["none", "played", "one", "all"]):
         case "played":
-            loss[arm] = draw(numbers(1))[0] / center[arm]
+            loss[arm] = shares[arm] / center[arm]
         case "one":
-            loss[arm] = draw(power(math.log10(horizon), -3))
+            loss[arm] = largest
         case "all":
-            loss = draw(row(n_arms)) * draw(power(math.log10(horizon), -3))
+            loss = shares * largest
 
-    lower = draw(columns(n_constraints, n_arms))
-    if draw(chance(50)):
+    lower = source.columns(n_constraints, n_arms)
+    if source.chance(50):
         lower = signed(lower)
-    digits = draw(st.sampled_from([0, 1, None, None, None]))
+    digits = source.choice([0, 1, None, None, None])
     lower = lower if digits is None else lower.round(digits)
-    for _ in range(draw(st.integers(0, 3)) if n_constraints >= 2 else 0):
-        one, step = draw(st.integers(0, n_constraints - 1)), draw(st.integers(1, n_constraints - 1))
+    for _ in range(source.integer(0, 3) if n_constraints >= 2 else 0):
+        one, step = source.integer(0, n_constraints - 1), source.integer(1, n_constraints - 1)
         other = (one + step) % n_constraints
-        match draw(st.sampled_from(RELATIONS)):
-            case "zero":
-                lower[other] = 0.0
-            case "equal":
-                lower[other] = lower[one]
-            case "opposite":
-                lower[other] = -lower[one]
-            case "parallel":
-                lower[other] = lower[one] * draw(st.floats(0.1, 1))
-            case "nearly equal":
-                lower[other] = lower[one] + draw(nudges(n_arms))
-            case "nearly opposite":
-                lower[other] = draw(nudges(n_arms)) - lower[one]
-            case "flat":
-                lower[other] = draw(st.floats(-1, 1)) + draw(nudges(n_arms))
+        share, nudge = source.integer(0, 100) / 100, source.power(-3, -14) * signed(source.row(n_arms))
+        relation = source.choice(RELATIONS)
+        lower[other] = {
+            "zero": np.zeros(n_arms),
+            "equal": lower[one],
+            "opposite": -lower[one],
+            "parallel": lower[one] * (0.1 + 0.9 * share),
+            "nearly equal": lower[one] + nudge,
+            "nearly opposite": nudge - lower[one],
+            "flat": nudge + 2 * share - 1,
+        }[relation]
 
-    inside = draw(points(n_arms, floor, chance(20)))
-    slack = np.full(n_constraints, draw(power(-1, -12)))
-    match draw(st.sampled_from(["same"] * 5 + ["own"] * 4 + ["none"])):
-        case "own":
-            slack = 10.0 ** (-12 * draw(numbers(n_constraints)))
-        case "none":
-            slack[:] = 0.0
+    inside = point(source, n_arms, floor, corners=20)
+    slack, own = np.full(n_constraints, source.power(-1, -12)), 10.0 ** (-12 * source.numbers(n_constraints))
+    slack = source.choice([slack] * 5 + [own] * 4 + [np.zeros(n_constraints)])
     limits = lower @ inside + slack
-    if draw(chance(15)):
-        limits -= draw(power(0, -10))
+    if source.chance(15):
+        limits -= source.power(0, -10)
     return Instance(center, rates, loss, lower, limits, floor)
 
 
-@st.composite
-def points(draw: st.DrawFn, n_arms: int, floor: float, at_a_corner: st.SearchStrategy[bool]) -> Floats:
-    """A strategy with every share at the floor or above."""
-    if draw(at_a_corner):
-        shares = np.eye(n_arms)[draw(st.integers(0, n_arms - 1))]
-    else:
-        shares = draw(distributions(n_arms))
+def point(source: Source, n_arms: int, floor: float, corners: int) -> Floats:
+    """A strategy with every share at the floor or above; at a corner in so many of 100 cases."""
+    shares, corner = source.distribution(n_arms), source.integer(0, n_arms - 1)
+    if source.chance(corners):
+        shares = np.eye(n_arms)[corner]
     return np.asarray(np.maximum(floor, floor + (1.0 - n_arms * floor) * shares))
-
-
-@st.composite
-def nudges(draw: st.DrawFn, n_arms: int) -> Floats:
-    """A row of small numbers."""
-    return np.asarray(draw(power(-3, -14)) * signed(draw(row(n_arms))))
 
 
 def emptiness(lower: Floats, limits: Floats, floor: float) -> float:

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from surefoot.analysis.optimum import widest_margin
 from surefoot.kernels.entropy import Entropy, project_entropy
 from surefoot.kernels.layout import zeros
 from surefoot.kernels.types import EMPTY
 from surefoot.rules import Floats
-from tests.strategies import distributions, numbers, programs
+from tests.strategies import Source, drawn, program
 
 
 class Step(NamedTuple):
@@ -26,24 +25,21 @@ class Step(NamedTuple):
     limits: Floats
 
 
-@st.composite
-def steps(draw: st.DrawFn) -> Step:
+def one_step(source: Source) -> Step:
     """A step after a round, from a strategy inside the simplex."""
-    _, costs, limits = draw(programs(12, 6))
-    n_arms, losses = costs.shape[1], np.zeros(costs.shape[1])
-    losses[draw(st.integers(0, n_arms - 1))] = draw(numbers(1))[0] * draw(st.sampled_from([0.01, 1.0, 10.0]))
+    losses, costs, limits = program(source, 12, 6)
+    n_arms, arm = losses.size, source.integer(0, losses.size - 1)
+    losses *= source.choice([0.01, 1.0, 10.0]) * np.eye(n_arms)[arm]
     costs = 1.7 * costs - 0.7
-    if limits.size > 1:
-        match draw(st.sampled_from(["", "duplicate", "parallel"])):
-            case "duplicate":
-                costs[1], limits[1] = costs[0], limits[0]
-            case "parallel":
-                costs[1], limits[1] = costs[0] / 2, limits[0] / 2
-    return Step(0.99 * draw(distributions(n_arms)) + 0.01 / n_arms, losses, costs, limits)
+    relation = source.choice(["none", "duplicate", "parallel"])
+    if relation != "none" and limits.size > 1:
+        factor = 1.0 if relation == "duplicate" else 0.5
+        costs[1], limits[1] = factor * costs[0], factor * limits[0]
+    return Step(0.99 * source.distribution(n_arms) + 0.01 / n_arms, losses, costs, limits)
 
 
 @settings(max_examples=1500)
-@given(steps())
+@given(drawn(one_step, 3))
 def test_optimality_conditions(step: Step) -> None:
     center, losses, costs, limits = step
     n_constraints, n_arms = costs.shape

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from surefoot.analysis.optimum import widest_margin
@@ -14,33 +15,32 @@ from surefoot.kernels.linear import CHECKED, COARSE, Program, attempt, minimise
 from surefoot.kernels.types import EMPTY, SOLVED, UNDECIDED
 from surefoot.rules import Floats
 from tests.kernels.instances import nearly_tied
-from tests.strategies import LinearProgram, distributions, found_in, numbers, programs
+from tests.strategies import LinearProgram, Source, drawn, program, sampled
 
 KINDS = ("plain", "duplicate", "quarters", "zeros and ones", "signed", "tied", "nearly parallel", "tight")
 
 
-@st.composite
-def instances(draw: st.DrawFn, kind: str, most_arms: int = 15, most_constraints: int = 12) -> LinearProgram:
+def of_kind(source: Source, kind: str, most_arms: int = 15, most_constraints: int = 12) -> LinearProgram:
     """A linear program of a kind; where the kind takes two constraints, one with fewer is plain."""
-    losses, costs, limits = draw(programs(most_arms, most_constraints))
+    losses, costs, limits = program(source, most_arms, most_constraints)
     n_arms, n_constraints = losses.size, limits.size
-    limits *= draw(st.sampled_from([1.0, 0.6, 0.3]))
+    limits *= source.choice([1.0, 0.6, 0.3])
     if kind == "duplicate" and n_constraints > 1:
         costs[1], limits[1] = costs[0], limits[0]
         losses[-1], costs[:, -1] = losses[0], costs[:, 0]
     if kind == "quarters":
         losses, costs, limits = (np.round(4 * part) / 4 for part in (losses, costs, limits))
     if kind == "zeros and ones":
-        costs, limits = np.round(costs), draw(numbers(n_constraints, 2))
+        costs, limits = np.round(costs), source.numbers(n_constraints, 2)
     if kind == "signed":
         costs = 2 * costs - 1
     if kind == "tied":
         losses[:] = 0.5
     if kind == "nearly parallel" and n_constraints > 1:
-        costs[1] = costs[0] + 1e-9 * draw(numbers(n_arms))
+        costs[1] = costs[0] + 1e-9 * source.numbers(n_arms)
         limits[1] = limits[0]
     if kind == "tight":  # a single strategy is left, if any
-        limits = costs @ draw(distributions(n_arms))
+        limits = costs @ source.distribution(n_arms)
     return LinearProgram(losses, costs, limits)
 
 
@@ -62,9 +62,9 @@ def highs(losses: Floats, costs: Floats, limits: Floats) -> float | None:
 
 
 @settings(max_examples=2000)
-@given(st.sampled_from(KINDS).flatmap(instances))
-def test_as_good_as_highs(program: LinearProgram) -> None:
-    losses, costs, limits = program
+@given(drawn(lambda source: of_kind(source, source.choice(KINDS)), 3))
+def test_as_good_as_highs(given: LinearProgram) -> None:
+    losses, costs, limits = given
     n_constraints = limits.size
     status, strategy = solved(losses, costs, limits)
     assert strategy.min() >= 0
@@ -96,7 +96,9 @@ def test_large_programs() -> None:
 def test_every_kind_comes_with_room_and_without() -> None:
     # the control: were all instances empty, or none, the test above would say little
     for kind in KINDS:
-        found = set(found_in(instances(kind, 6, 3), lambda program: solved(*program)[0], 200))
+        found = {
+            solved(*given)[0] for given in sampled(partial(of_kind, kind=kind, most_arms=6, most_constraints=3), 3, 200)
+        }
         assert found == ({EMPTY, SOLVED} if kind != "tight" else {SOLVED}), kind
 
 

@@ -1,8 +1,9 @@
 """The projection from where the last one was: right whenever it says so, and nearly always when little has moved."""
 
+from typing import NamedTuple
+
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from surefoot.kernels.dual import BASE, Workspace
 from surefoot.kernels.layout import zeros
@@ -11,22 +12,31 @@ from surefoot.kernels.types import EMPTY
 from surefoot.kernels.warm import resume
 from surefoot.policies.projection import Projection
 from surefoot.rules import Floats
-from tests.kernels.instances import Instance, emptiness, projections
+from tests.kernels.instances import ROWS, Instance, emptiness, projection
 from tests.kernels.kkt import residuals
-from tests.strategies import distributions, numbers, signed
+from tests.strategies import Source, drawn, signed
 
 
-@st.composite
-def starts(draw: st.DrawFn) -> tuple[Instance, Projection]:
-    """An instance with one rate for all arms, and where to start: at its solution, or anywhere if there is none."""
-    drawn = draw(projections(larger=(20, 50, 300)))
-    n_arms, n_constraints = drawn.center.size, drawn.limits.size
-    instance = drawn._replace(learning_rates=np.full(n_arms, drawn.learning_rates[0]))
-    start = cold(instance)
-    if start is None:
-        multipliers = 10.0 ** (9 * signed(draw(numbers(n_constraints))))
-        start = Projection(draw(distributions(n_arms)) + instance.floor, multipliers)
-    return instance, start
+class Round(NamedTuple):
+    """An instance with one rate for all arms, where to start, and how little has moved since: one arm."""
+
+    instance: Instance
+    start: Projection
+    arm: int
+    moves: Floats
+
+
+def one_round(source: Source) -> Round:
+    """Start at the solution of an instance, or anywhere if there is none."""
+    given = projection(source, larger=(20, 50, 300))
+    n_arms, n_constraints = given.center.size, given.limits.size
+    instance = given._replace(learning_rates=np.full(n_arms, given.learning_rates[0]))
+    anywhere = Projection(
+        source.distribution(n_arms) + instance.floor, 10.0 ** (9 * signed(source.numbers(n_constraints)))
+    )
+    size = source.choice([1e-9, 1e-3, 0.1, 3.0])
+    moves = 2 * size * signed(source.numbers(1 + n_constraints))
+    return Round(instance, cold(instance) or anywhere, source.integer(0, n_arms - 1), moves)
 
 
 def prepare(instance: Instance) -> Workspace:
@@ -68,13 +78,10 @@ def nudged(instance: Instance, at: Projection, arm: int, moves: Floats) -> Insta
 
 
 @settings(max_examples=1000)
-@given(st.data(), starts(), st.sampled_from([1e-9, 1e-3, 0.1, 3.0]))
-def test_whatever_it_calls_solved_is(data: st.DataObject, given: tuple[Instance, Projection], size: float) -> None:
-    instance, start = given
-    arm = data.draw(st.integers(0, instance.center.size - 1))
-    moves = 2 * size * signed(data.draw(numbers(1 + instance.limits.size)))
-    after = nudged(instance, start, arm, moves)
-    answer = warm(after, *start)
+@given(drawn(one_round, ROWS + 3))
+def test_whatever_it_calls_solved_is(given: Round) -> None:
+    after = nudged(*given)
+    answer = warm(after, *given.start)
     if answer is not None:
         check(after, answer)
 
