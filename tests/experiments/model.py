@@ -15,13 +15,13 @@ class Made:
     """A decision."""
 
     id: str
-    number: int
+    number: int | None  # None for an observation
     arm: str
     due: float
     epoch: int
     unit: str | None
     outcome: dict[str, float] | None = None  # None before any feedback
-    settled: str | None = None  # "feedback", "timeout" or "cancelled"
+    settled: str | None = None  # "feedback", "timeout", "cancelled" or "observation"
     late: dict[str, float] = field(default_factory=dict)
 
 
@@ -61,12 +61,15 @@ class Model:
 
     def settle(self, made: Made, how: str) -> None:
         made.settled = how
-        line = self.waiting.get(made.arm, [])
+        self.release(made.arm)
+
+    def release(self, arm: str) -> None:
+        line = self.waiting.get(arm, [])
         while line and line[0].settled:
             first = line.pop(0)
             if first.settled != "cancelled":
                 self.learnt.append((first.number, first.arm, str(first.settled), dict(first.outcome or {})))
-                self.rounds += first.arm in self.experiment.arms
+                self.rounds += first.arm in self.experiment.arms and first.number is not None
 
     def expire(self, now: float, inclusive: bool) -> None:
         due = [one for one in self.open if one.due < now or (inclusive and one.due == now)]
@@ -109,7 +112,9 @@ class Model:
 
     def observe(self, arm: str, outcome: Mapping[str, float]) -> None:
         values = {name: float(value) for name, value in outcome.items() if name in self.needed}
-        self.learnt.append((None, arm, "observation", values))
+        made = Made("", None, arm, 0.0, self.epoch, None, values, "observation")
+        self.waiting.setdefault(arm, []).append(made)
+        self.release(arm)
 
     def keeps(self, after: sf.Experiment) -> bool:
         """Whether what was learnt means the same in another experiment."""

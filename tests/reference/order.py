@@ -1,7 +1,8 @@
 """Slow twin of `surefoot.experiments.order`: lists and loops over the whole history.
 
 A round is learnt when its decision and all earlier ones of the same arm are settled. So after every event this twin
-goes through all decisions of each arm from the oldest one, and learns those before the first that is open.
+goes through all decisions of each arm from the oldest one, and learns those before the first that is open. An
+observation of an arm takes its place among the decisions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ Learnt = tuple[int | None, str, str, dict[str, float]]  # number, arm, source, o
 def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
     """The rounds that a history leads to, in the order in which they are learnt."""
     decisions: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []  # decisions and observations, in their order
     needed: set[str] = set()
     found: list[Learnt] = []
     for event in history:
@@ -25,13 +27,14 @@ def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
             needed = {value for verb, value in objective.items() if verb in ("maximise", "minimise")}
             needed |= {guardrail["name"] for guardrail in event.experiment["guardrails"]}
             if isinstance(event, ev.Changed) and not event.kept:
-                for decision in decisions:
-                    decision["learnt"] = True  # that is, never will be
+                waiting.clear()
         elif isinstance(event, ev.Observed):
-            found.append((None, event.arm, "observation", dict(event.outcome)))
+            outcome = dict(event.outcome)
+            waiting.append({"number": None, "arm": event.arm, "source": "observation", "outcome": outcome})
         elif isinstance(event, ev.Decided):
             assert event.number == len(decisions)
-            decisions.append({"arm": event.arm, "source": None, "outcome": {}, "learnt": False})
+            decisions.append({"number": event.number, "arm": event.arm, "source": None, "outcome": {}})
+            waiting.append(decisions[-1])
         elif isinstance(event, ev.Reported):
             decision = decisions[event.number]
             decision["outcome"] |= event.outcome
@@ -41,20 +44,18 @@ def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
             decisions[event.number]["source"] = "timeout"
         elif isinstance(event, ev.Cancelled):
             decisions[event.number]["source"] = "cancelled"
-        found += newly_learnt(decisions)
+        found += taken_out(waiting)
     return found
 
 
-def newly_learnt(decisions: list[dict[str, Any]]) -> list[Learnt]:
-    """Mark and return what has no open decision of its arm before it."""
+def taken_out(waiting: list[dict[str, Any]]) -> list[Learnt]:
+    """Take out and return what has no open decision of its arm before it."""
     new: list[Learnt] = []
-    for arm in sorted({decision["arm"] for decision in decisions}):
-        for number, decision in enumerate(decisions):
-            if decision["arm"] != arm or decision["learnt"]:
-                continue
-            if decision["source"] is None:
+    for arm in sorted({one["arm"] for one in waiting}):
+        for one in [one for one in waiting if one["arm"] == arm]:
+            if one["source"] is None:
                 break
-            decision["learnt"] = True
-            if decision["source"] != "cancelled":
-                new.append((number, arm, decision["source"], decision["outcome"]))
+            waiting.remove(one)
+            if one["source"] != "cancelled":
+                new.append((one["number"], arm, one["source"], one["outcome"]))
     return new

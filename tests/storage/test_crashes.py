@@ -172,7 +172,7 @@ def test_full_disk(tmp_path: Path) -> None:
         lambda: live.hold("x"),
     ):
         with pytest.raises(
-            RuntimeError, match=r"this experiment must be opened again: the log could not be written \("
+            sf.LogFailure, match=r"this experiment must be opened again: the log could not be written \("
         ):
             call()
     live.close()
@@ -208,7 +208,7 @@ def test_the_second_writer_is_refused(tmp_path: Path) -> None:
     d = first.decide(0.0)
     with pytest.raises(sf.LogFailure, match="the log was written by another process meanwhile; open it again to go on"):
         second.decide(0.0)
-    with pytest.raises(RuntimeError, match="must be opened again"):
+    with pytest.raises(sf.LogFailure, match="must be opened again"):
         second.feedback(d.id, GOOD, 0.0)
     second.close()
     assert first.feedback(d.id, GOOD, 0.0) == "accepted"

@@ -37,7 +37,7 @@ from surefoot.experiments.events import (
     Switched,
 )
 from surefoot.experiments.experiment import MEASURING_SHARE, Experiment, policy_class
-from surefoot.experiments.order import CANCELLED, EXPIRED, Order, Pending, rounds
+from surefoot.experiments.order import CANCELLED, EXPIRED, OBSERVED, Order, Pending, rounds
 from surefoot.experiments.watch import Watch
 from surefoot.kernels.costs import KnownCosts, observe, start_costs
 from surefoot.kernels.layout import layout_of
@@ -131,10 +131,7 @@ class Fold:
         return []
 
     def _observed(self, event: Observed) -> list[Event]:
-        if self.policy is None:  # it is learnt when the baseline is measured
-            return []
-        self._feed(event.arm, None, 0.0, event.outcome)
-        return self._judge()
+        return self._release(self.order.observe(event))
 
     def _alarm(self, event: Alarm) -> list[Event]:
         self.alarms.append(event)
@@ -241,9 +238,9 @@ class Fold:
 
     def _measurement(self) -> Any:
         """Bounds on the baseline's costs, as on those of a single arm, before anything is observed."""
-        delta = self.experiment.delta * MEASURING_SHARE / 2.0  # over the upper and the lower bounds
-        problem = Problem(n_arms=2, thresholds=np.ones(len(self._guardrails)), horizon=None, delta=2 * delta)
-        bound = Betting().bound(problem)  # for two arms of which one is never seen
+        delta = 2.0 * self.experiment.delta * MEASURING_SHARE  # half of it is for the arm that is never seen
+        problem = Problem(n_arms=2, thresholds=np.ones(len(self._guardrails)), horizon=None, delta=delta)
+        bound = Betting().bound(problem)
         draft = layout_of(KnownCosts).new(K=1, m=len(self._guardrails), **bound.sizes)
         start_costs(draft, bound)
         return draft
@@ -286,12 +283,14 @@ class Fold:
 
     def _learn(self, pending: Pending) -> list[Event]:
         decided, outcome = pending.decided, pending.outcome or {}
-        self.rounds += 1
-        self.settled[decided.arm] += 1
-        self.lost[decided.arm] += pending.settled == EXPIRED
-        if self.policy is None:
+        observed = pending.settled == OBSERVED
+        if not observed:
+            self.rounds += 1
+            self.settled[decided.arm] += 1
+            self.lost[decided.arm] += pending.settled == EXPIRED
+        if self.policy is None:  # it is learnt when the baseline is measured
             return []
-        self._feed(decided.arm, decided.propensity, decided.weight, outcome)
+        self._feed(decided.arm, None if observed else decided.propensity, decided.weight, outcome)
         return self._judge()
 
     def _feed(self, arm: str, propensity: float | None, weight: float, outcome: Mapping[str, float]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from surefoot.experiments.events import Cancelled, Changed, Created, Decided, Event, Expired, Observed, Reported
 
-OPEN, REPORTED, EXPIRED, CANCELLED = range(4)
+OPEN, REPORTED, EXPIRED, CANCELLED, OBSERVED = range(5)
 SPARE = 1_000
 """How many settled decisions may at least be kept among those by the time they are due."""
 SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
@@ -72,6 +72,13 @@ class Order:
         queue.append(pending)
         self._line.append(pending)
         self.issued = event.number + 1
+
+    def observe(self, event: Observed) -> Pending:
+        """Add an observation at the end of its arm's queue, so that it does not overtake decisions that are open."""
+        pending = Pending(Decided(self.issued - 1, event.arm, 1.0, 0.0, "observed", 0, 0.0, 0.0))
+        pending.outcome, pending.settled, pending.lined = event.outcome, OBSERVED, False
+        self._queues.setdefault(event.arm, deque()).append(pending)
+        return pending
 
     def _add(self, pending: Pending) -> None:
         event = pending.decided
@@ -150,12 +157,12 @@ class Order:
 
     def to_list(self) -> list[Any]:
         """All decisions that are open, or behind open ones, as JSON-able data."""
-        behind = {one.decided.number: one for queue in self._queues.values() for one in queue}
-        behind.update({one.decided.number: one for one in self._line})
-        behind.update(self.open)
+        behind = {id(one): one for queue in self._queues.values() for one in queue}
+        behind.update({id(one): one for one in (*self._line, *self.open.values())})
+        ordered = sorted(behind.values(), key=lambda one: (one.decided.number, one.settled == OBSERVED))
         return [
             [list(one.decided), None if one.outcome is None else dict(one.outcome), one.settled, one.queued, one.lined]
-            for _, one in sorted(behind.items())
+            for one in ordered
         ]
 
     @classmethod
@@ -176,8 +183,10 @@ class Order:
 
 
 def as_round(pending: Pending) -> Round:
-    """A settled decision as it is learnt."""
+    """A settled decision, or an observation, as it is learnt."""
     decided = pending.decided
+    if pending.settled == OBSERVED:
+        return Round(None, decided.arm, None, 0.0, "observation", pending.outcome or {})
     return Round(
         decided.number, decided.arm, decided.propensity, decided.weight, SOURCES[pending.settled], pending.outcome or {}
     )
@@ -195,7 +204,7 @@ def rounds(events: Iterable[tuple[int, Event]]) -> Iterator[Round]:
         if isinstance(event, Decided):
             order.decide(event)
         elif isinstance(event, Observed):
-            yield Round(None, event.arm, None, 0.0, "observation", event.outcome)
+            settled = order.observe(event)
         elif isinstance(event, Created):
             order = Order(names_in(event.experiment))
         elif isinstance(event, Changed):
