@@ -177,6 +177,11 @@ class Live:
         return self._prefix
 
     @property
+    def broken(self) -> bool:
+        """Whether it must be opened again, after an error that may have left it half changed."""
+        return self._broken is not None
+
+    @property
     def pending(self) -> int:
         """How many decisions wait for feedback."""
         return len(self._fold.order.open)
@@ -427,21 +432,30 @@ class Live:
         Its means must be the same as here, and observations must not have been selected by what they are. All
         guardrails are needed. The objective is ignored: the probability with which the arm was chosen is not known.
         """
+        self.observe_many([(arm, outcome)])
+
+    def observe_many(self, items: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Learn many observations in one write; if one of them is wrong, none is learnt."""
         with self._lock:
             self._ready()
-            fold = self._fold
-            if arm not in fold.experiment.arms:
-                raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", arm)
-            values = self._checked(outcome)
-            for guardrail in fold.experiment.guardrails:
-                if guardrail.name not in values:
-                    raise RuleError("outcome", f"have a value of {guardrail.name}", outcome)
-            if fold.policy is not None and not hasattr(fold.policy, "observe"):
-                raise RuleError("policy", "be solb or colb to learn from observations", fold.experiment.policy)
+            checked = [self._observed(arm, outcome) for arm, outcome in items]
             events: list[Event] = []
-            self._apply(Observed(arm, values), events)
+            for event in checked:
+                self._apply(event, events)
             ticket = self._append(events)
         self._wait(ticket)
+
+    def _observed(self, arm: str, outcome: Mapping[str, Any]) -> Observed:
+        fold = self._fold
+        if arm not in fold.experiment.arms:
+            raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", arm)
+        values = self._checked(outcome)
+        for guardrail in fold.experiment.guardrails:
+            if guardrail.name not in values:
+                raise RuleError("outcome", f"have a value of {guardrail.name}", outcome)
+        if fold.policy is not None and not hasattr(fold.policy, "observe"):
+            raise RuleError("policy", "be solb or colb to learn from observations", fold.experiment.policy)
+        return Observed(arm, values)
 
     def expire(self, now: float) -> int:
         """Settle every decision that is due by the worst case; `decide` and `feedback` do so, too.
@@ -667,11 +681,11 @@ def restored(log: Log) -> Fold:
     return Fold(log)
 
 
-def warm(policy: str = "solb") -> None:
+def warm(policy: str = "solb", options: Mapping[str, Any] | None = None) -> None:
     """Compile everything that a running experiment uses, by running one for a moment."""
     experiment = Experiment(
         "warm", arms=["a", "b"], objective=Minimise("loss"), guardrails=[AtMost("cost", 0.5)], baseline="b",
-        baseline_costs={"cost": 0.1}, timeout=1.0, policy=policy, horizon=100,
+        baseline_costs={"cost": 0.1}, timeout=1.0, policy=policy, options=options, horizon=100,
     )  # fmt: skip
     live = Live(experiment, seed=1)
     live.feedback(live.decide(now=0.0).id, {"loss": 0.5, "cost": 0.0}, now=0.0)
