@@ -7,13 +7,19 @@ many; a failure prints the line that repeats it.
 """
 
 import os
+import shutil
 import signal
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.servers import Postgres
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "surefoot")
 MORE = 10
@@ -63,3 +69,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[Postgres]":
+    """A PostgreSQL server, for tests that need a real one."""
+    from tests.servers import Postgres, programs
+
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed: no initdb is found")
+    folder = Path(tempfile.mkdtemp(prefix="surefoot-"))
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres")
+    folder.chmod(0o755)
+    server = Postgres(folder)
+    yield server
+    server.stop(signal.SIGQUIT)
+    shutil.rmtree(folder)

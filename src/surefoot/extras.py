@@ -4,6 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EXTRAS = {
+    "alembic": "serve",
+    "fastapi": "serve",
+    "msgspec": "serve",
+    "prometheus_client": "serve",
+    "psycopg": "postgres",
+    "uvicorn": "serve",
     "pyarrow": "lab",
     "rich": "lab",
     "jinja2": "report",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import surefoot as sf
 from surefoot.experiments.events import Decided, Event, Log
 from surefoot.storage import open_log
 from surefoot.testing import StorageContract
+from tests.servers import Postgres
 
 
 class TestMemory(StorageContract):
@@ -22,6 +24,19 @@ class TestMemory(StorageContract):
 class TestSQLite(StorageContract):
     def open(self, path: Path) -> Log:
         return open_log(path)
+
+
+class TestPostgreSQL(StorageContract):
+    """A path is the name of a database."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: Postgres) -> None:
+        self._postgres, self._known = postgres, dict[Path, str]()
+
+    def open(self, path: Path) -> Log:
+        if path not in self._known:
+            self._known[path] = self._postgres.database(f"contract_{uuid.uuid4().hex}")
+        return open_log(self._known[path])
 
 
 class TestOneOfSeveral(StorageContract):

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 import surefoot as sf
 from surefoot.experiments import live as live_module
 from surefoot.experiments.events import Cancelled, Created, Decided, Expired, Reported
 from surefoot.storage import open_log
+from surefoot.storage.database import Database
 from surefoot.storage.log import SqlLog
 from tests.experiments.worlds import GOOD, digest, make, replayed
 
@@ -158,9 +160,13 @@ FULL = r"the log could not be written \(.*\); what was not answered is lost, ope
 def test_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     live = sf.Live.open(path, make(), seed=1)
-    with live.log.database.engine.connect() as connection:  # type: ignore[attr-defined]
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+    database: Database = live.log.database  # type: ignore[attr-defined]
+
+    def limit(connection: sa.Connection) -> None:  # of the writer: each connection has its own
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
+
+    database.wait(database.add([], limit))
     given, error = until_it_fails(live)
     assert isinstance(error, sf.LogFailure)
     with pytest.raises(sf.LogFailure, match=FULL.replace(".*", "database or disk is full")):

@@ -7,7 +7,8 @@ and the others find their rows written.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,13 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 import surefoot.storage.schema as schema
 from surefoot.experiments.events import LogFailure
+from surefoot.extras import needed_by
 from surefoot.rules import RuleError
+
+CONNECT_WITHIN = 5
+"""Seconds to wait for a connection to PostgreSQL."""
+
+INSERTS = {table: table.insert() for table in schema.metadata.tables.values()}
 
 Work = Callable[[sa.Connection], Any]
 
@@ -38,6 +45,7 @@ class Database:
         self._waiting: list[tuple[sa.Table, dict[str, Any]]] = []
         self._work: list[Work] = []
         self._failure: LogFailure | None = None
+        self._connection: sa.Connection | None = None  # of the writer
 
     @classmethod
     def open(cls, url: str | Path | sa.URL) -> Database:
@@ -48,19 +56,15 @@ class Database:
         url
             The path of a SQLite file, or an address such as ``postgresql://user@host/name``.
         """
-        try:
-            engine = connect(url)
-            with engine.begin() as connection:
-                found = set(sa.inspect(connection).get_table_names())
-                if not found:
-                    schema.metadata.create_all(connection)
-                    connection.execute(schema.version.insert().values(version_num=schema.HEAD))
-                else:
-                    check_version(connection, found)
-        except SQLAlchemyError as error:
-            reason = error.orig if isinstance(error, DBAPIError) else error
-            raise LogFailure(f"the database cannot be opened: {one_line(reason)}") from error
-        return cls(engine)
+        with transaction(url) as connection:
+            version = version_of(connection)
+            if version is None:
+                schema.metadata.create_all(connection)
+                connection.execute(schema.version.insert().values(version_num=schema.HEAD))
+            elif version != schema.HEAD:
+                rule = f"have tables of version {schema.HEAD} (`surefoot db upgrade` brings older ones there)"
+                raise RuleError("db", rule, None, f"version {version}")
+        return cls(connect(url))
 
     def add(self, rows: Sequence[tuple[sa.Table, dict[str, Any]]], work: Work | None = None) -> int:
         """Queue rows, and what else is to be done in the same commit; returns a ticket for `wait`."""
@@ -99,15 +103,17 @@ class Database:
             ticket, n_rows, n_work = self._ticket, len(self._waiting), len(self._work)
             rows, work = self._waiting[:n_rows], self._work[:n_work]
         try:
-            with self.engine.begin() as connection:
+            if self._connection is None:
+                self._connection = self.engine.connect()
+            with self._connection.begin():
                 by_table: dict[sa.Table, list[dict[str, Any]]] = {}
                 for table, row in rows:
                     by_table.setdefault(table, []).append(row)
                 for table, some in by_table.items():
-                    connection.execute(table.insert(), some)
+                    self._connection.execute(INSERTS[table], some)
                 for one in work:
-                    one(connection)
-        except SQLAlchemyError as error:
+                    one(self._connection)
+        except Exception as error:  # whatever it was: what is waiting cannot be written, now or later
             self._failure = LogFailure(failure_of(error))
             raise self._failure from error
         with self._queue:
@@ -120,7 +126,7 @@ class Database:
             with self.engine.connect().execution_options(reads=True) as connection:
                 return connection.execute(query).all()
         except SQLAlchemyError as error:
-            raise LogFailure(failure_of(error)) from error
+            raise LogFailure(f"the database cannot be read: {reason_of(error)}") from error
 
     def close(self) -> None:
         """Write what is waiting and let go of the database."""
@@ -128,6 +134,8 @@ class Database:
             if self._failure is None:
                 self.flush()
         finally:
+            if self._connection is not None:
+                self._connection.close()
             self.engine.dispose()
 
 
@@ -141,7 +149,8 @@ def connect(url: str | Path | sa.URL) -> sa.Engine:
         if url.get_backend_name() != "postgresql":
             raise RuleError("db", "be a SQLite file or an address of PostgreSQL", url, url.get_backend_name())
         url = url.set(drivername="postgresql+psycopg")
-        return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        with needed_by("a PostgreSQL database", "postgres"):
+            return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN})
     return sqlite(sa.URL.create("sqlite", database=str(url)))
 
 
@@ -163,24 +172,37 @@ def sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def check_version(connection: sa.Connection, found: set[str]) -> None:
-    """Reject a database with other tables, or with those of another version."""
+@contextmanager
+def transaction(url: str | Path | sa.URL) -> Iterator[sa.Connection]:
+    """A connection for one transaction; why there is none, or why it failed, is said in a sentence."""
+    engine = connect(url)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        raise LogFailure(f"the database cannot be opened: {reason_of(error)}") from error
+    finally:
+        engine.dispose()
+
+
+def version_of(connection: sa.Connection) -> str | None:
+    """The version of the tables, or None if there are none; other tables are refused."""
+    found = set(sa.inspect(connection).get_table_names())
+    if not found:
+        return None
     if schema.version.name not in found:
         raise RuleError("db", "be empty or have the tables of surefoot", None, f"tables {', '.join(sorted(found))}")
-    version = connection.execute(sa.select(schema.version.c.version_num)).scalar()
-    if version != schema.HEAD:
-        rule = f"have tables of version {schema.HEAD} (`surefoot db upgrade` brings older ones there)"
-        raise RuleError("db", rule, None, f"version {version}")
+    return str(connection.execute(sa.select(schema.version.c.version_num)).scalar())
 
 
-def failure_of(error: SQLAlchemyError) -> str:
+def failure_of(error: Exception) -> str:
     """Why nothing more can be written, in a sentence."""
     if isinstance(error, IntegrityError):
         return "the log was written by another process meanwhile; open it again to go on"
+    return f"the log could not be written ({reason_of(error)}); what was not answered is lost, open it again to go on"
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error, as the database words it."""
     reason = error.orig if isinstance(error, DBAPIError) else error
-    return f"the log could not be written ({one_line(reason)}); what was not answered is lost, open it again to go on"
-
-
-def one_line(reason: object) -> str:
-    """The first line of an error."""
     return str(reason).strip().split("\n", 1)[0]

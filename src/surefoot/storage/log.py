@@ -34,12 +34,19 @@ class SqlLog(Log):
         self._id = find(database, name)
         newest = sa.select(sa.func.max(events.c.seq)).where(events.c.experiment == self._id)
         self._last: int = database.rows(newest)[0][0] or 0
+        self.beside: list[tuple[sa.Table, dict[str, Any]]] = []
+        """Rows to write in the commit of the next events."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no events."""
+        return self._last == 0
 
     def append(self, new: Sequence[Event]) -> int:
         """Add events; see `Log`."""
         if self._id is None:
             self._id = begin(self.database, new[0])
-        rows = []
+        rows, self.beside = self.beside, []
         for event in new:
             self._last += 1
             kind, body = written(event)

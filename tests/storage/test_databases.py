@@ -1,0 +1,85 @@
+"""What a database must do, beside keeping logs: SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import surefoot as sf
+from surefoot.experiments.fold import replay
+from surefoot.storage.database import Database
+from surefoot.storage.keys import audit_row
+from surefoot.storage.log import SqlLog
+from tests.servers import GOOD, ROUTING
+
+EXPERIMENT = sf.Experiment.from_dict(ROUTING)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a new database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "surefoot.db")
+    return str(request.getfixturevalue("postgres").database(f"tests_{uuid.uuid4().hex}"))
+
+
+def test_threads_share_commits_and_lose_nothing(url: str) -> None:
+    live = sf.Live.of(SqlLog(Database.open(url), EXPERIMENT.name), EXPERIMENT, seed=3)
+    found: list[str] = []
+
+    def call(caller: int) -> None:
+        for i in range(20):
+            decision = live.decide(now=0.0, unit=f"{caller} {i}")
+            found.append(decision.id)
+            assert live.feedback(decision.id, GOOD, now=0.0) == "accepted"
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 160
+    state = live._fold.digest()
+    live.close()
+    again = sf.Live.of(SqlLog(Database.open(url), EXPERIMENT.name))
+    assert again._fold.digest() == state == replay(again.log).digest()
+    again.close()
+
+
+def test_a_second_writer_is_refused_and_the_first_stands(url: str) -> None:
+    first = sf.Live.of(SqlLog(Database.open(url), EXPERIMENT.name), EXPERIMENT, seed=1)
+    second = sf.Live.of(SqlLog(Database.open(url), EXPERIMENT.name))
+    kept = first.decide(now=0.0)
+    with pytest.raises(sf.LogFailure, match="another process"):
+        second.decide(now=0.0)
+    assert first.feedback(kept.id, GOOD, now=0.0) == "accepted"
+    again = sf.Live.of(SqlLog(Database.open(url), EXPERIMENT.name))
+    assert again.status().rounds == 1
+    for live in (first, second, again):
+        live.close()
+
+
+def test_the_audit_cannot_be_changed(url: str) -> None:
+    database = Database.open(url)
+    database.wait(database.add([audit_row(1.0, "me", "hold", None, "why", {})]))
+    for statement in ("UPDATE audit SET who = 'you'", "DELETE FROM audit"):
+        with pytest.raises(sa.exc.DBAPIError, match="never changed"), database.engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+    rows = database.rows(sa.text("SELECT who FROM audit"))
+    assert [tuple(row) for row in rows] == [("me",)]
+    database.close()
+
+
+def test_rows_that_cannot_be_written_do_not_stop_the_database_for_good(url: str) -> None:
+    database = Database.open(url)
+    database.add([audit_row(1.0, "lone \ud800", "hold", None, None, {})])
+    with pytest.raises(sf.LogFailure):
+        database.flush()
+    database.close()
+    again = Database.open(url)
+    again.wait(again.add([audit_row(1.0, "me", "hold", None, None, {})]))
+    again.close()
