@@ -31,6 +31,7 @@ PUBLIC = {
 ORDER = [
     {"testing"},
     {"cli"},
+    {"service"},
     {"storage"},
     {"reporting"},
     {"theory"},
@@ -246,7 +247,9 @@ def test_extras_are_those_of_pyproject() -> None:
     assert sorted(names) == ["numba", "numpy", "scipy"]
     for extra in set(EXTRAS.values()):
         brought = {re.match(r"[\w-]+", one).group() for one in project["optional-dependencies"][extra]}  # type: ignore[union-attr]
-        assert brought - {"surefoot"} == {module for module, home in EXTRAS.items() if home == extra}
+        assert {name.replace("-", "_") for name in brought - {"surefoot"}} == {
+            module for module, home in EXTRAS.items() if home == extra
+        }
 
 
 def test_a_tree_that_is_not_installed_has_a_version(tmp_path: Path) -> None:

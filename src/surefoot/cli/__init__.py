@@ -194,3 +194,80 @@ def verify(
     from surefoot.cli.verify import carry_out
 
     carry_out(claims or [], full, workers, out)
+
+
+Db = Annotated[str, typer.Option(help="A SQLite file, or the address of a PostgreSQL database.", envvar="SUREFOOT_DB")]
+DB = "surefoot.db"
+Name = Annotated[str, typer.Argument(help="The name of an experiment.")]
+
+keys = typer.Typer(help="Make, list and revoke the keys of the service.", no_args_is_help=True)
+db = typer.Typer(help="Look after the database of the service.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+app.add_typer(db, name="db")
+
+
+@app.command()
+def serve(
+    db: Db = DB,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: any that is free.")] = 8000,
+    rate: Annotated[float, typer.Option(min=0.01, help="Requests a second that each key may send.")] = 5_000.0,
+) -> None:
+    """Run the decision service: HTTP, everything in one process."""
+    from surefoot.cli.service import run_service
+
+    run_service(db, host, port, rate)
+
+
+@app.command()
+def replay(experiment: Name, db: Db = DB) -> None:
+    """Fold the whole log of an experiment, and compare that with the state from its newest checkpoint."""
+    from surefoot.cli.service import check_replay
+
+    check_replay(db, experiment)
+
+
+@app.command()
+def export(experiment: Name, out: Annotated[Path, typer.Option(help="Folder to write to.")], db: Db = DB) -> None:
+    """Write the settled rounds of an experiment as Parquet and NDJSON."""
+    from surefoot.cli.service import export
+
+    export(db, experiment, out)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Whose key it is, or what for; the audit shows it.")],
+    role: Annotated[list[str], typer.Option(help="decide, feedback, read or admin; may be repeated.")],
+    experiment: Annotated[str | None, typer.Option(help="The only experiment that it is for.")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    db: Db = DB,
+) -> None:
+    """Make a key and print it, once."""
+    from surefoot.cli.service import create
+
+    create(db, name, role, experiment, days)
+
+
+@keys.command("list")
+def list_keys(db: Db = DB) -> None:
+    """List the keys: what they allow, never the keys themselves."""
+    from surefoot.cli.service import list_all
+
+    list_all(db)
+
+
+@keys.command()
+def revoke(id: Annotated[int, typer.Argument(help="The number of the key, from the list.")], db: Db = DB) -> None:
+    """Revoke a key."""
+    from surefoot.cli.service import revoke
+
+    revoke(db, id)
+
+
+@db.command()
+def upgrade(db: Db = DB) -> None:
+    """Make the tables, or bring them to the version of this program."""
+    from surefoot.cli.service import upgrade_database
+
+    upgrade_database(db)

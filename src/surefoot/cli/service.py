@@ -1,0 +1,159 @@
+"""Commands around the decision service and its database."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from surefoot.cli.studies import refuse
+from surefoot.experiments.events import LogFailure
+from surefoot.experiments.fold import Fold
+from surefoot.experiments.live import Live
+from surefoot.extras import needed_by
+from surefoot.rules import Range, RuleError, number
+
+DAYS = Range(0, 36_500, open_low=True)
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Print what is wrong with the arguments or the database, and exit."""
+    try:
+        yield
+    except (ValueError, LogFailure) as error:
+        raise refuse(ValueError(str(error))) from None
+
+
+@contextmanager
+def opened(db: str, fresh: bool = False) -> Iterator[Any]:
+    """The database, which must exist unless it may be `fresh`."""
+    with errors_told(), needed_by("the service", "serve"):
+        from surefoot.storage.database import Database
+
+        if not fresh and "://" not in db and not Path(db).is_file():
+            raise RuleError("db", "be a database", db)
+        database = Database.open(db)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def run_service(db: str, host: str, port: int, rate: float) -> None:
+    """Run the service."""
+    with errors_told(), needed_by("surefoot serve", "serve"):
+        from surefoot.service.serve import serve
+
+        serve(db, host, port, rate)
+
+
+def upgrade_database(db: str) -> None:
+    """Make or migrate the tables."""
+    with errors_told(), needed_by("surefoot db upgrade", "serve"):
+        from surefoot.storage.upgrade import upgrade
+
+        before, after = upgrade(db)
+    print(f"the tables have version {after}" + (" already" if before == after else ""))
+
+
+def create(db: str, name: str, roles: list[str], experiment: str | None, days: float | None) -> None:
+    """Make a key and print it."""
+    with opened(db, fresh=True) as database:
+        from surefoot.storage.keys import create_key
+
+        now = time.time()
+        expires = None if days is None else now + 86_400 * number("days", days, DAYS)
+        print(create_key(database, name, roles, now, experiment, expires))
+
+
+def list_all(db: str) -> None:
+    """Print the keys, without the keys themselves."""
+    with opened(db) as database:
+        from surefoot.storage.keys import list_keys
+
+        table = Table("id", "name", "roles", "experiment", "created", "expires", "state", box=None, pad_edge=False)
+        for key in list_keys(database).values():
+            state = "revoked" if key.revoked is not None else "valid" if key.valid(time.time()) else "expired"
+            table.add_row(
+                str(key.id), key.name, " ".join(key.roles), key.experiment or "all", day(key.created),
+                "never" if key.expires is None else day(key.expires), state,
+            )  # fmt: skip
+        Console(highlight=False).print(table)
+
+
+def day(at: float) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
+
+
+def revoke(db: str, id: int) -> None:
+    """Revoke a key."""
+    with opened(db) as database:
+        from surefoot.storage.keys import revoke_key
+
+        if not revoke_key(database, id, time.time()):
+            raise RuleError("id", "be the number of a key (`surefoot keys list`)", id)
+    print(f"key {id} is revoked; a running service refuses it within 2 seconds")
+
+
+def check_replay(db: str, experiment: str) -> None:
+    """Compare the state that the whole log leads to with the one that starts from the newest checkpoint."""
+    with opened(db) as database:
+        log = log_of(database, experiment)
+        saved = log.checkpoint()
+        restored = Fold(log) if saved is None else Fold.from_bytes(log, saved[1])
+        start = restored.last
+        for _, event in log.read(start):
+            restored.apply(event)
+        replayed = Fold(log)
+        for _, event in takewhile(lambda one: one[0] <= restored.last, log.read()):
+            replayed.apply(event)
+        if replayed.digest() != restored.digest():
+            raise RuleError(
+                "log", f"lead to the state that follows from the checkpoint after event {start}", None,
+                f"{replayed.digest()}, not {restored.digest()}",
+            )  # fmt: skip
+    print(f"equal: {restored.last} events from the first on, and {restored.last - start} after the checkpoint, "
+          f"lead to the state {restored.digest()}")  # fmt: skip
+
+
+def export(db: str, experiment: str, out: Path) -> None:
+    """Write the settled rounds as Parquet and NDJSON, and the experiment as JSON."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with opened(db) as database:
+        from surefoot.service.rounds import settled_rounds
+
+        live = Live.of(log_of(database, experiment))
+        rounds = list(settled_rounds(live.log, live.prefix))
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "experiment.json").write_text(json.dumps(live.experiment.to_dict(), indent=2) + "\n")
+        (out / "rounds.ndjson").write_text("".join(json.dumps(one) + "\n" for one in rounds))
+        names = sorted({name for one in rounds for name in one["costs"]})
+        costs = pa.struct([(name, pa.float64()) for name in names])
+        columns = pa.schema([
+            ("seq", pa.int64()), ("id", pa.string()), ("arm", pa.string()), ("propensity", pa.float64()),
+            ("source", pa.string()), ("loss", pa.float64()), *([("costs", costs)] if names else []),
+        ])  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(rounds, columns), out / "rounds.parquet")
+    print(f"{len(rounds)} rounds are in {out / 'rounds.parquet'} and {out / 'rounds.ndjson'}")
+
+
+def log_of(database: Any, experiment: str) -> Any:
+    """The log of an experiment, which must exist."""
+    from surefoot.storage.log import SqlLog
+
+    log = SqlLog(database, experiment)
+    if log.empty:
+        raise RuleError("experiment", "be in the database", experiment)
+    return log

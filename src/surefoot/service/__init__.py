@@ -1,0 +1,1 @@
+"""The decision service: HTTP around `surefoot.experiments`, on `surefoot.storage`."""

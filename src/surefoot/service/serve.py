@@ -1,0 +1,59 @@
+"""Running the service on a port."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+
+import uvicorn
+
+from surefoot.rules import RuleError
+from surefoot.service.app import RATE, build
+from surefoot.storage.database import Database
+from surefoot.storage.keys import create_key, list_keys
+
+PATIENCE = 5
+"""Seconds that open requests have to end when the service is stopped."""
+
+SWITCH = 1e-4
+"""Seconds after which threads take turns: with more, a commit waits for the requests that it does not hold up."""
+
+
+def first_key(url: str) -> str | None:
+    """Make an admin key if the database has no key at all."""
+    database = Database.open(url)
+    try:
+        return None if list_keys(database) else create_key(database, "first", ["admin"], time.time(), who="serve")
+    finally:
+        database.close()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens on an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # by which asyncio knows: no delay
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise RuleError("port", f"be free at {host}", port, f"{port} ({error})") from None
+    return listener
+
+
+def serve(url: str, host: str, port: int, rate: float = RATE) -> None:
+    """Answer requests until the process is asked to end; print the address and, at the first start, an admin key."""
+    sys.setswitchinterval(SWITCH)
+    with bound(host, port) as listener:
+        key = first_key(url)
+        app = build(url, rate)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"address: http://{shown}:{listener.getsockname()[1]}", flush=True)
+        if key is not None:
+            print(f"admin key: {key}", flush=True)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=PATIENCE
+        )
+        uvicorn.Server(config).run(sockets=[listener])

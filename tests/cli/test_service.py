@@ -1,0 +1,114 @@
+"""The commands around the service, as their user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import surefoot as sf
+from surefoot.storage.database import Database, transaction
+from surefoot.storage.keys import digest_of, list_keys
+from surefoot.storage.log import SqlLog
+from tests.cli.test_cli import call
+from tests.servers import GOOD, ROUTING
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """A database with an experiment of thirty rounds, of which the last timed out."""
+    path = str(tmp_path / "surefoot.db")
+    with sf.Live.of(SqlLog(Database.open(path), "routing"), sf.Experiment.from_dict(ROUTING), seed=1) as live:
+        for i in range(29):
+            live.feedback(live.decide(now=float(i)).id, GOOD, now=float(i))
+        live._log.save_checkpoint(live._fold.last, live._fold.to_bytes())
+        live.decide(now=30.0)
+        live.expire(now=9_999.0)
+    return path
+
+
+def test_keys_are_made_listed_and_revoked(db: str) -> None:
+    roles = ("--role", "decide", "--role", "feedback")
+    code, key, _ = call("keys", "create", "checkout", *roles, "--experiment", "routing", "--days", 90, "--db", db)
+    assert code == 0
+    assert re.fullmatch(r"sf_[\w-]{43}\n", key)
+    code, listed, _ = call("keys", "list", "--db", db)
+    assert "checkout" in listed
+    assert "decide feedback" in listed
+    assert "valid" in listed
+    assert key.strip() not in listed
+    assert call("keys", "revoke", 1, "--db", db)[0] == 0
+    assert "revoked" in call("keys", "list", "--db", db)[1]
+    database = Database.open(db)
+    assert list_keys(database)[digest_of(key.strip())].revoked is not None
+    database.close()
+    for arguments, words in (
+        (("create", "x", "--role", "root"), "role must be 'decide' or 'feedback' or 'read' or 'admin', got 'root'"),
+        (("create", "x", "--role", "read", "--days", -1), "days must be"),
+        (("revoke", 9), "id must be the number of a key"),
+    ):
+        code, _, told = call("keys", *arguments, "--db", db)
+        assert code == 2
+        assert words in told
+
+
+def test_replay_says_that_states_are_equal(db: str) -> None:
+    code, told, _ = call("replay", "routing", "--db", db)
+    assert code == 0
+    assert told.startswith("equal: 62 events from the first on, and 2 after the checkpoint, lead to the state ")
+
+
+def test_replay_notices_a_log_that_was_tampered_with(db: str) -> None:
+    with transaction(db) as connection:
+        connection.exec_driver_sql("UPDATE events SET body = replace(body, '0.31', '0.32') WHERE seq = 3")
+    code, _, told = call("replay", "routing", "--db", db)
+    assert code == 2
+    assert "log must lead to the state that follows from the checkpoint" in told
+
+
+def test_export_writes_rounds(db: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, told, _ = call("export", "routing", "--db", db, "--out", out)
+    assert code == 0
+    assert told.startswith("30 rounds are in ")
+    lines = [json.loads(line) for line in (out / "rounds.ndjson").read_text().splitlines()]
+    assert pq.read_table(out / "rounds.parquet").to_pylist() == lines
+    assert [line["seq"] for line in lines] == list(range(1, 31))
+    assert [line["source"] for line in lines] == ["feedback"] * 29 + ["timeout"]
+    assert lines[-1]["costs"] == {"spend": 1.0, "answered": 1.0}
+    assert sf.Experiment.load(out / "experiment.json") == sf.Experiment.from_dict(ROUTING)
+
+
+def test_the_database_is_upgraded(tmp_path: Path, db: str) -> None:
+    assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0001\n"
+    assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0001 already\n"
+
+
+@pytest.mark.parametrize("command", [["replay", "x"], ["export", "x", "--out", "y"], ["keys", "list"]])
+def test_what_does_not_exist_is_named(command: list[str], tmp_path: Path, db: str) -> None:
+    code, _, told = call(*command, "--db", tmp_path / "nothing.db")
+    assert code == 2
+    assert "db must be a database" in told
+    if command[0] != "keys":
+        code, _, told = call(*command, "--db", db)
+        assert code == 2
+        assert "experiment must be in the database, got 'x'" in told
+
+
+def test_serve_refuses_what_it_cannot_serve(tmp_path: Path, db: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, _, told = call("serve", "--db", db, "--port", taken.getsockname()[1])
+    assert code == 2
+    assert "port must be free at 127.0.0.1" in told
+    with transaction(db) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    code, _, told = call("serve", "--db", db, "--port", 0)
+    assert code == 2
+    assert "version 9999" in told
+    assert call("serve", "--role", "decider")[0] == 2

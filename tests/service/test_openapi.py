@@ -1,0 +1,101 @@
+"""The OpenAPI document, and a running service held to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from openapi_spec_validator import validate
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.openapi.checks import JsonSchemaError, UndefinedStatusCode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from surefoot.service.openapi import document
+from surefoot.service.routes import Routes
+from tests.servers import ROUTING, Server
+from tests.service.conftest import Api
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+DOCUMENT = document(Routes(None, None).table())  # type: ignore[arg-type]
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder: Path = tmp_path_factory.mktemp("openapi")
+    server = Server("surefoot.db", folder)
+    for name in ("routing", "steady"):  # cases may stop the first
+        server.call("POST", "/v1/experiments", {**ROUTING, "name": name})
+    yield server
+    server.stop()
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_the_document_is_valid_and_served(api: Api) -> None:
+    validate(DOCUMENT)
+    assert api.client.get("/openapi.json").json() == DOCUMENT
+
+
+def test_a_client_can_be_generated() -> None:
+    """Every operation has its own id, a summary, an answer with a schema, and problems."""
+    operations = [one for path in DOCUMENT["paths"].values() for one in path.values()]
+    ids = [one["operationId"] for one in operations]
+    assert len(set(ids)) == len(ids) == 23
+    for one in operations:
+        assert one["summary"]
+        good = next(answer for status, answer in one["responses"].items() if status.startswith("2"))
+        assert "content" in good or "204" in one["responses"]
+        if "security" in one:
+            assert {"400", "401", "403", "429", "503"} <= set(one["responses"])
+
+
+def asked(case: Any, server: Server) -> Any:
+    """The answer to a case, which is about an experiment and a decision that exist, half of the time."""
+    places = case.path_parameters or {}
+    if len(str(places.get("name", ""))) % 2:
+        places["name"] = "routing"
+    if len(str(places.get("id", ""))) % 2:
+        places["id"] = server.call("POST", "/v1/experiments/steady/decisions", {})["decisions"][0]["id"]
+    (case.query or {}).pop("wait", None)
+    return case.call(base_url=server.address, headers={"Authorization": f"Bearer {server.key}"})
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=5, suppress_health_check=list(HealthCheck), deadline=None)
+def test_the_service_keeps_to_its_document(case: Any, server: Server) -> None:
+    case.validate_response(asked(case, server), checks=CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("path", "check", "failure"),
+    [
+        ("/healthz", response_schema_conformance, JsonSchemaError),
+        ("/v1/experiments", status_code_conformance, UndefinedStatusCode),
+    ],
+)
+def test_a_document_that_is_wrong_is_noticed(server: Server, path: str, check: Any, failure: type) -> None:
+    """The control: a field of another type, and a status that is not described."""
+    wrong = deepcopy(DOCUMENT)
+    wrong["components"]["schemas"]["Health"]["properties"]["status"] = {"type": "integer"}
+    del wrong["paths"]["/v1/experiments"]["get"]["responses"]["401"]
+    case = schemathesis.openapi.from_dict(wrong)[path]["GET"].Case()
+    with pytest.raises(FailureGroup) as failures:
+        case.validate_response(case.call(base_url=server.address), checks=[check])
+    assert type(failures.value.exceptions[0]) is failure
