@@ -18,6 +18,7 @@ from benchmarks import (
     practical,
     projection,
     rounds,
+    service,
     simulation,
     state,
 )
@@ -42,6 +43,7 @@ rounds.report()
 state.report()
 live_speed.report()
 live.report()
+service.report()
 simulation.report()
 feedback.report()
 linear.report()

@@ -17,7 +17,7 @@ from rich.table import Table
 from surefoot.cli.studies import refuse
 from surefoot.experiments.events import LogFailure
 from surefoot.experiments.fold import Fold
-from surefoot.experiments.live import Live
+from surefoot.experiments.live import Live, restored
 from surefoot.extras import needed_by
 from surefoot.rules import Range, RuleError, number
 
@@ -109,21 +109,20 @@ def check_replay(db: str, experiment: str) -> None:
     """Compare the state that the whole log leads to with the one that starts from the newest checkpoint."""
     with opened(db) as database:
         log = log_of(database, experiment)
-        saved = log.checkpoint()
-        restored = Fold(log) if saved is None else Fold.from_bytes(log, saved[1])
-        start = restored.last
+        state = restored(log)
+        start = state.last
         for _, event in log.read(start):
-            restored.apply(event)
+            state.apply(event)
         replayed = Fold(log)
-        for _, event in takewhile(lambda one: one[0] <= restored.last, log.read()):
+        for _, event in takewhile(lambda one: one[0] <= state.last, log.read()):
             replayed.apply(event)
-        if replayed.digest() != restored.digest():
+        if replayed.digest() != state.digest():
             raise RuleError(
                 "log", f"lead to the state that follows from the checkpoint after event {start}", None,
-                f"{replayed.digest()}, not {restored.digest()}",
+                f"{replayed.digest()}, not {state.digest()}",
             )  # fmt: skip
-    print(f"equal: {restored.last} events from the first on, and {restored.last - start} after the checkpoint, "
-          f"lead to the state {restored.digest()}")  # fmt: skip
+    print(f"equal: {state.last} events from the first on, and {state.last - start} after the checkpoint, "
+          f"lead to the state {state.digest()}")  # fmt: skip
 
 
 def export(db: str, experiment: str, out: Path) -> None:

@@ -1,0 +1,171 @@
+"""What a decision over HTTP costs: durable, at 16 connections, beside one commit per request and an empty route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+from surefoot.service import app as app_module
+from surefoot.service.app import build
+from surefoot.service.routes import Call, Route
+from surefoot.service.serve import SWITCH, bound, first_key
+
+CONNECTIONS = 16
+REQUESTS = 4_000
+EXPERIMENT = {
+    "name": "speed", "arms": ["a", "b", "c", "d", "e"], "objective": {"maximise": "quality"},
+    "guardrails": [{"name": "miss", "at_most": 0.3}], "baseline": "e", "baseline_costs": {"miss": 0.1},
+    "timeout": 1e6,
+}  # fmt: skip
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def one_at_a_time(route: Route) -> Route:
+    """The same route, with a commit for each request of its own."""
+    lock = asyncio.Lock()
+
+    async def handler(call: Call) -> Response:
+        async with lock:
+            return await route.handler(call)
+
+    return route._replace(handler=handler)
+
+
+def child(db: str, single: bool) -> None:
+    """Serve, with an empty route added."""
+    sys.setswitchinterval(SWITCH)
+    if single:
+        plain = app_module.endpoint
+        app_module.endpoint = lambda route, *rest: plain(one_at_a_time(route), *rest)
+    app: FastAPI = build(db, rate=1e9)
+
+    async def empty(request: Request) -> Response:
+        return Response(b"{}", media_type="application/json")
+
+    app.add_api_route("/empty", empty, methods=["POST"])
+    with bound("127.0.0.1", 0) as listener:
+        print(listener.getsockname()[1], flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+
+
+class Caller:
+    """One server, and requests to it."""
+
+    def __init__(self, db: str, key: str, *, single: bool = False) -> None:
+        command = [sys.executable, "-m", "benchmarks.service", db, "single" if single else "shared"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.port, self._key = int(self.process.stdout.readline()), key
+
+    def request(self, method: str, path: str, body: Any = None) -> bytes:
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self._key}\r\n"
+        return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+    async def talk(self, requests: Iterator[bytes], times: list[float]) -> bytes:
+        """Send requests over one connection, one after the other; the last answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        body = b""
+        for request in requests:
+            started = time.perf_counter()
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            body = await reader.readexactly(int(length.split(b":")[1]))
+            times.append(time.perf_counter() - started)
+            assert int(head.split(b" ", 2)[1]) < 400 or b"readyz" in request, (head, body)
+        writer.close()
+        return body
+
+    def once(self, request: bytes) -> Any:
+        return json.loads(asyncio.run(self.talk(iter([request]), [])))
+
+    def cpu(self) -> float:
+        """Seconds of computing of the server so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def load(self, request: bytes, n: int) -> dict[str, float]:
+        """Requests a second, computing per request, and quantiles of the time to an answer."""
+        times: list[float] = []
+        left = iter(range(n))
+
+        async def all_connections() -> None:
+            await asyncio.gather(*(self.talk((request for _ in left), times) for _ in range(CONNECTIONS)))
+
+        started, cpu = time.perf_counter(), self.cpu()
+        asyncio.run(all_connections())
+        p50, p99 = np.quantile(times, [0.5, 0.99])
+        return {
+            "rate": n / (time.perf_counter() - started), "cpu": (self.cpu() - cpu) / n,
+            "p50": float(p50), "p99": float(p99),
+        }  # fmt: skip
+
+
+@contextmanager
+def serving(folder: str, *, single: bool = False) -> Iterator[Caller]:
+    db = str(Path(folder) / f"{'single' if single else 'shared'}.db")
+    caller = Caller(db, str(first_key(db)), single=single)
+    try:
+        while caller.once(caller.request("GET", "/readyz")).get("status") != "ready":
+            time.sleep(0.2)
+        caller.once(caller.request("POST", "/v1/experiments", EXPERIMENT))
+        yield caller
+    finally:
+        caller.process.terminate()
+        caller.process.wait()
+
+
+def measure(folder: str, n: int = REQUESTS, rounds: int = 3) -> dict[str, dict[str, float]]:
+    """Each candidate in turn, several times; the best of each."""
+    with serving(folder) as shared, serving(folder, single=True) as single:
+        candidates = {
+            "empty route": (shared, shared.request("POST", "/empty", {}), n),
+            "decide": (shared, shared.request("POST", "/v1/experiments/speed/decisions", {}), n),
+            "decide, one commit each": (single, single.request("POST", "/v1/experiments/speed/decisions", {}), n // 8),
+        }
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in candidates}
+        for _ in range(rounds):
+            for name, (caller, request, count) in candidates.items():
+                found[name].append(caller.load(request, count))
+    return {
+        name: {key: (max if key == "rate" else min)(one[key] for one in runs) for key in runs[0]}
+        for name, runs in found.items()
+    }
+
+
+def report() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(folder)
+    print(f"\nDecisions over HTTP, each on disk before its answer, {CONNECTIONS} connections, SQLite (K = 5, m = 1)")
+    for name, one in found.items():
+        print(
+            f"  {name}: {one['rate']:,.0f} requests/s, {one['cpu'] * 1e6:.0f} us of computing each, "
+            f"p50 {one['p50'] * 1e3:.1f} ms, p99 {one['p99'] * 1e3:.1f} ms"
+        )
+    decide, single, empty = found["decide"], found["decide, one commit each"], found["empty route"]
+    print(
+        f"  requests/s {decide['rate'] / single['rate']:.1f} times one commit each; "
+        f"computing {decide['cpu'] / empty['cpu']:.2f} times the empty route; "
+        f"p99 {decide['p99'] / decide['p50']:.1f} times p50"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        child(sys.argv[1], sys.argv[2] == "single")
+    else:
+        report()
