@@ -609,3 +609,22 @@ def test_fixed_means_contradict_nothing() -> None:
             policy.tell(decision, float(rng.random()), [cost])  # a warning would be an error
         assert not policy.contradicted
         assert policy.strategy[0] > 0
+
+
+@pytest.mark.parametrize("preset", ["practical", "paper"])
+def test_observations_are_saved_and_are_no_rounds(preset: str) -> None:
+    policy = sf.SOLB(sf.Problem(3, [0.5], 1000, safe=sf.SafeStrategy([0, 0, 1], [0.1])), 1, preset=preset)
+    for _ in range(5):
+        policy.observe(0, [0.2])
+    policy.tell(policy.ask(), 0.5, [0.5])
+    assert policy.round == 1
+    for again in (sf.SOLB.from_bytes(policy.to_bytes()), sf.SOLB.from_dict(policy.to_dict())):
+        assert again.to_bytes() == policy.to_bytes()
+    data = policy.to_dict()
+    with pytest.raises(sf.RuleError, match=r"state.known.counts must sum to round = 5, got a sum of 6"):
+        sf.SOLB.from_dict({**data, "observed": 4})
+    before = policy.to_bytes()
+    for arm, costs in ((3, [0.2]), (0, [1.2]), (0, [0.2, 0.2])):
+        with pytest.raises(sf.RuleError):
+            policy.observe(arm, costs)
+    assert policy.to_bytes() == before

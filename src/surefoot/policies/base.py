@@ -110,7 +110,7 @@ class Policy(Generic[S]):
         self._last = math.inf if problem.horizon is None else problem.horizon
         self._options = options
         self._lock = threading.Lock()
-        self._round = self._asked = 0
+        self._round = self._asked = self._observed = 0
         self._open: defaultdict[int, deque[int]] = defaultdict(deque)  # numbers of open decisions, for each arm asked
         self._eye: Watch | None = None
         self._warned = self._alarmed = False

@@ -125,13 +125,9 @@ def check_counts(counts: Integers, rounds: int, name: str = "counts") -> None:
         raise RuleError(f"state.{name}", f"sum to round = {rounds}", counts, f"a sum of {counts.sum()}")
 
 
-def check_costs(rounds: int, known: KnownCosts, name: str = "known", observed: bool = False) -> None:
-    """Reject loaded estimates that do not match the number of rounds, or each other.
-
-    If arms may have been `observed` without being played, counts may sum to more than the rounds.
-    """
-    if not (observed and known.counts.sum() > rounds):
-        check_counts(known.counts, rounds, f"{name}.counts")
+def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
+    """Reject loaded estimates that do not match the number of rounds, or each other."""
+    check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
     unseen = known.counts == 0

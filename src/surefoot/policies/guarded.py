@@ -54,7 +54,6 @@ class Method(ABC):
 
     def check(self, state: Any, rounds: int) -> None:
         """Reject a loaded state whose leaves are inconsistent."""
-        check_costs(rounds, state.known, observed=True)
         proposal, floor = state.learner.proposal, state.learner.floor
         if proposal.min() < floor * (1 - 1e-9):
             raise RuleError("state.learner.proposal", f"be at least {floor:g}", float(proposal.min()))
@@ -177,6 +176,7 @@ class Guarded(EstimatesCosts[Any]):
         self._method.start(state)
 
     def _check(self) -> None:
+        check_costs(self._round + self._observed, self._state.known)
         self._method.check(self._state, self._round)
 
     def _recover(self) -> None:
@@ -199,12 +199,13 @@ class Guarded(EstimatesCosts[Any]):
         >>> for _ in range(100):
         ...     policy.observe(0, [0.2])
         >>> policy.round, policy.upper_costs.round(2)
-        (0, array([[0.26, 1.  ]]))
+        (0, array([[0.24, 1.  ]]))
         """
         arm = self._checked_arm(arm)
         with self._lock:
             self._set_costs(costs)
             status = self.algorithm.observe(*self._buffers, arm, self._heeded)
+            self._observed += 1
             self._alarmed |= status == CONTRADICTED
         if self._alarmed:
             self._warn()

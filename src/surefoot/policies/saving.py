@@ -1,7 +1,8 @@
 """How policies are saved and loaded.
 
 As JSON-able data for people, as bytes for machines. Both hold the problem, the options, the round, the numbers of open
-decisions, the generator and the saved leaves of the state, and a digest of all these that detects changes.
+decisions and of observations, the generator and the saved leaves of the state, and a digest of all these that detects
+changes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.sq
 DROPPED = frozenset({"safe_weight", "primal.safe_weight"})
 """Leaves that version 3 has and older versions lack, and the other way round."""
 
-HEADER = ("policy", "version", "problem", "options", "round", "asked", "open", "generator")
+HEADER = ("policy", "version", "problem", "options", "round", "asked", "open", "observed", "generator")
 """What a saved policy says beside its state."""
 
 MAGIC = b"surefoot"
@@ -62,6 +63,7 @@ def header(policy: Any) -> dict[str, Any]:
         "round": policy._round,
         "asked": policy._asked,
         "open": listed(policy._open),
+        "observed": policy._observed,
         "generator": written(policy._rng.bit_generator.state),
     }
 
@@ -111,7 +113,7 @@ def from_bytes(cls: Any, data: Any) -> Any:
 def completed(name: str, data: Any, *more: str) -> Mapping[str, Any]:
     """Saved data, its names checked. Before decisions had numbers, a decision per round was counted and none kept."""
     if isinstance(data, Mapping) and "round" in data:
-        data = {"asked": data["round"], "open": [], **data}
+        data = {"asked": data["round"], "open": [], "observed": 0, **data}
     return fields(name, data, *HEADER, *more)
 
 
@@ -160,6 +162,7 @@ def made(cls: Any, described: Mapping[str, Any]) -> Any:
     policy._round = number("round", described["round"], WHOLE)
     if policy._round > policy._last:
         raise RuleError("round", f"be at most horizon = {problem.horizon}", policy._round)
+    policy._observed = number("observed", described["observed"], WHOLE)
     set_decisions(policy, described["asked"], described["open"])
     return policy
 
