@@ -281,3 +281,31 @@ def test_a_checkpoint_that_cannot_be_read_is_ignored(state: bytes) -> None:
     assert sf.Live.of(live.log)._fold.digest() == live._fold.digest()
     live.log.save_checkpoint(live._fold.last + 5, live._fold.to_bytes())  # it claims events that are not in it
     assert sf.Live.of(live.log)._fold.digest() == live._fold.digest()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"weight": 5.0}, {"weight": -1.0}, {"weight": float("nan")}, {"weight": None}, {"lease": None},
+        {"strategy": [0.5, 0.2, 0.2]}, {"strategy": [1.0]}, {"strategy": None}, {"strategy": [float("nan")] * 3},
+    ],
+)  # fmt: skip
+def test_forged_snapshots_are_refused_and_change_nothing(forged: dict[str, Any]) -> None:
+    live = sf.Live(make(), seed=1)
+    before = digest(live)
+    with pytest.raises(sf.RuleError, match=rf"^snapshot\.{next(iter(forged))}"):
+        live.decide(0.0, snapshot=live.snapshot(0.0)._replace(**forged))
+    assert digest(live) == before
+
+
+@pytest.mark.parametrize("forged", [{"mode": "foo"}, {"epoch": 7}, {"strategy": [1.0, 0.0, 0.0]}, {"lease": -1.0}])
+def test_snapshots_that_do_not_hold_give_the_baseline(forged: dict[str, Any]) -> None:
+    live = sf.Live(make(), seed=1)
+    choice = live.decide(0.0, snapshot=live.snapshot(0.0)._replace(**forged))
+    assert (choice.mode, choice.arm) == ("safe", "c")
+
+
+def test_text_that_cannot_be_written_is_refused() -> None:
+    live = sf.Live(make(), seed=1)
+    with pytest.raises(sf.RuleError, match="key must be text"):
+        live.decide(0.0, key="\ud800")

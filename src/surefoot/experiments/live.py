@@ -698,9 +698,18 @@ def warm(policy: str = "solb", options: Mapping[str, Any] | None = None) -> None
 
 def checked_text(name: str, value: Any) -> str:
     """Return a reason, key or unit: text that is neither empty nor too long."""
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT or not is_unicode(value):
         raise RuleError(name, f"be text of 1 to {LONGEST_TEXT} characters", value)
     return value
+
+
+def is_unicode(text: str) -> bool:
+    """True if the text can be written down: halves of characters cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def means_the_same(before: Experiment, after: Experiment) -> bool:

@@ -11,7 +11,9 @@ from surefoot.experiments.errors import Unavailable
 from surefoot.experiments.fold import RUNNING, Fold
 from surefoot.experiments.snapshot import Snapshot
 from surefoot.kernels.safety import weight_needed
-from surefoot.rules import Floats, RuleError, shown
+from surefoot.rules import SHARE, Floats, Range, RuleError, number, shown, simplex
+
+REAL_TIME = Range(-1e16, 1e16)
 
 
 class Plan(NamedTuple):
@@ -70,7 +72,11 @@ def held_elsewhere(fold: Fold, snapshot: Snapshot, arms: Sequence[str] | None, n
         raise RuleError("snapshot", "be a Snapshot", snapshot)
     if arms is not None:
         raise RuleError("arms", "be left out if a snapshot is given", arms)
-    usable = fold.state == RUNNING and not fold.shadow and snapshot.valid(now, fold.epoch)
-    if usable and fold.certifies(snapshot.strategy):
-        return Plan(snapshot.strategy, snapshot.weight, snapshot.mode)
+    weight = float(number("snapshot.weight", snapshot.weight, SHARE))
+    number("snapshot.lease", snapshot.lease, REAL_TIME)
+    usable = fold.state == RUNNING and not fold.shadow and snapshot.mode == "live" and snapshot.valid(now, fold.epoch)
+    if usable:
+        strategy = simplex("snapshot.strategy", snapshot.strategy, len(fold.experiment.arms))
+        if fold.certifies(strategy):
+            return Plan(strategy, weight, "live")
     return Plan(fold.safe, 0.0, "safe")
