@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -22,6 +23,12 @@ from surefoot.rules import RuleError
 
 CONNECT_WITHIN = 5
 """Seconds to wait for a connection to PostgreSQL."""
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 INSERTS = {table: table.insert() for table in schema.metadata.tables.values()}
 
@@ -46,6 +53,7 @@ class Database:
         self._work: list[Work] = []
         self._failure: LogFailure | None = None
         self._connection: sa.Connection | None = None  # of the writer
+        self._claims: list[IO[bytes]] = []
 
     @classmethod
     def open(cls, url: str | Path | sa.URL) -> Database:
@@ -128,12 +136,30 @@ class Database:
         except SQLAlchemyError as error:
             raise LogFailure(f"the database cannot be read: {reason_of(error)}") from error
 
+    def claim(self, name: str) -> None:
+        """Keep other processes from running this experiment, as long as the database is open and in a file.
+
+        The claim is a lock on a file beside it, which the system lets go of when the process ends, however it ends.
+        """
+        path = self.engine.url.database
+        if self.engine.dialect.name != "sqlite" or not path or fcntl is None:
+            return
+        lock = Path(f"{path}.{name}.lock").open("wb")  # noqa: SIM115, as it stays open
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise LogFailure(f"the experiment {name} in {Path(path).name} is open already, here or elsewhere") from None
+        self._claims.append(lock)
+
     def close(self) -> None:
         """Write what is waiting and let go of the database."""
         try:
             if self._failure is None:
                 self.flush()
         finally:
+            while self._claims:
+                self._claims.pop().close()
             if self._connection is not None:
                 self._connection.close()
             self.engine.dispose()

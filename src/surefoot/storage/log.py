@@ -27,11 +27,15 @@ class SqlLog(Log):
         Which experiment; None for the only one in the database, or for one that begins with the first event.
     waits
         False if the caller waits for the database itself, once for many answers.
+    alone
+        Whether to refuse a log that another process has open; see `Database.claim`.
     """
 
-    def __init__(self, database: Database, name: str | None = None, *, waits: bool = True) -> None:
-        self.database, self._waits = database, waits
-        self._id = find(database, name)
+    def __init__(self, database: Database, name: str | None = None, *, waits: bool = True, alone: bool = False) -> None:
+        self.database, self._waits, self._alone = database, waits, alone
+        self._id, found = find(database, name)
+        if alone and found is not None:
+            database.claim(found)
         newest = sa.select(sa.func.max(events.c.seq)).where(events.c.experiment == self._id)
         self._last: int = database.rows(newest)[0][0] or 0
         self.beside: list[tuple[sa.Table, dict[str, Any]]] = []
@@ -45,7 +49,7 @@ class SqlLog(Log):
     def append(self, new: Sequence[Event]) -> int:
         """Add events; see `Log`."""
         if self._id is None:
-            self._id = begin(self.database, new[0])
+            self._id = begin(self.database, new[0], self._alone)
         rows, self.beside = self.beside, []
         for event in new:
             self._last += 1
@@ -115,20 +119,22 @@ class SqlLog(Log):
         self.database.close()
 
 
-def find(database: Database, name: str | None) -> int | None:
-    """The number of an experiment in the database, or None if it is new."""
+def find(database: Database, name: str | None) -> tuple[int | None, str | None]:
+    """The number and the name of an experiment in the database, or None if it is new."""
     query = sa.select(experiments.c.id, experiments.c.name).order_by(experiments.c.id)
     found = database.rows(query if name is None else query.where(experiments.c.name == name))
     if len(found) > 1:
         names = ", ".join(row[1] for row in found)
         raise RuleError("experiment", "be named, as the log has several", None, names)
-    return found[0][0] if found else None
+    return (found[0][0], found[0][1]) if found else (None, None)
 
 
-def begin(database: Database, first: Event) -> int:
+def begin(database: Database, first: Event, alone: bool) -> int:
     """Add the experiment that begins with this event."""
     if not isinstance(first, Created):
         raise RuleError("log", "begin with the experiment", first)
+    if alone:
+        database.claim(first.experiment["name"])
     try:
         with database.engine.begin() as connection:
             added = connection.execute(experiments.insert().values(name=first.experiment["name"]))
