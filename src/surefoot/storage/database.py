@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -20,15 +19,10 @@ import surefoot.storage.schema as schema
 from surefoot.experiments.events import LogFailure
 from surefoot.extras import needed_by
 from surefoot.rules import RuleError
+from surefoot.storage.claims import claim, release
 
 CONNECT_WITHIN = 5
 """Seconds to wait for a connection to PostgreSQL."""
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
 
 INSERTS = {table: table.insert() for table in schema.metadata.tables.values()}
 
@@ -53,7 +47,7 @@ class Database:
         self._work: list[Work] = []
         self._failure: LogFailure | None = None
         self._connection: sa.Connection | None = None  # of the writer
-        self._claims: list[IO[bytes]] = []
+        self._claims: list[Path] = []
 
     @classmethod
     def open(cls, url: str | Path | sa.URL) -> Database:
@@ -137,20 +131,10 @@ class Database:
             raise LogFailure(f"the database cannot be read: {reason_of(error)}") from error
 
     def claim(self, name: str) -> None:
-        """Keep other processes from running this experiment, as long as the database is open and in a file.
-
-        The claim is a lock on a file beside it, which the system lets go of when the process ends, however it ends.
-        """
+        """Keep other processes from running this experiment, as long as the database is open and in a file."""
         path = self.engine.url.database
-        if self.engine.dialect.name != "sqlite" or not path or fcntl is None:
-            return
-        lock = Path(f"{path}.{name}.lock").open("wb")  # noqa: SIM115, as it stays open
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise LogFailure(f"the experiment {name} in {Path(path).name} is open already, here or elsewhere") from None
-        self._claims.append(lock)
+        if self.engine.dialect.name == "sqlite" and path:
+            self._claims.append(claim(Path(path).resolve(), name))
 
     def close(self) -> None:
         """Write what is waiting and let go of the database."""
@@ -159,7 +143,7 @@ class Database:
                 self.flush()
         finally:
             while self._claims:
-                self._claims.pop().close()
+                release(self._claims.pop())
             if self._connection is not None:
                 self._connection.close()
             self.engine.dispose()
