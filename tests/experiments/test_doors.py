@@ -210,7 +210,7 @@ def test_all_forms_are_the_same_experiment(tmp_path: Path) -> None:
         {"baseline": {"a": 0.25, "c": 0.75}},
         {"baseline_costs": None},
         {"horizon": 1e5},
-        {"options": {"x": 1}},
+        {"options": {"preset": "guaranteed"}},
     ):
         other = make(**change)
         assert other != made

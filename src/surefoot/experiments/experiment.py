@@ -130,7 +130,7 @@ class Experiment:
             "baseline_costs": checked_costs(baseline_costs, guardrails),
             "timeout": float(number("timeout", timeout, TIMEOUT)),
             "policy": checked_policy(policy),
-            "options": checked_options(options),
+            "options": checked_options(options, checked_policy(policy)),
             "delta": float(number("delta", delta, DELTA)),
             "horizon": None if horizon is None else number("horizon", horizon, HORIZON),
             "margin": float(number("margin", margin, MARGIN)),
@@ -305,8 +305,8 @@ def checked_costs(costs: Any, guardrails: tuple[Guardrail, ...]) -> dict[str, fl
     return checked
 
 
-def checked_options(options: Any) -> dict[str, Any]:
-    """Return the options of the policy, which must be JSON-able; the policy itself checks their values."""
+def checked_options(options: Any, policy: str) -> dict[str, Any]:
+    """Return the options, which must be the policy's and JSON-able; the policy itself checks their values."""
     if options is None:
         return {}
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
@@ -315,6 +315,8 @@ def checked_options(options: Any) -> dict[str, Any]:
         written: dict[str, Any] = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError):
         raise RuleError("options", "be values that JSON can hold", options) from None
+    if not set(options) <= set(list(signature(policy_class(policy)).parameters)[2:]):  # after the problem and the seed
+        raise RuleError("options", f"be those of the policy {policy!r}", options)
     return written
 
 
