@@ -74,7 +74,7 @@ class ExperimentBody(Body):
 class ChangeBody(Body):
     """What changes in the experiment, and why. Whatever is absent stays as it is."""
 
-    reason: Text
+    reason: Text = "changed over HTTP"
     keep: bool = True
     arms: Arms | UnsetType = UNSET
     objective: ObjectiveBody | UnsetType = UNSET
