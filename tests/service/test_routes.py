@@ -185,11 +185,11 @@ def test_a_change_begins_an_epoch(routing: Api) -> None:
     status, problem = routing.problem("PATCH", path, {"delta": 3.0, "reason": "wrong"}, If_Match="2")
     assert (status, problem["pointer"]) == (422, "/delta")
     assert routing.problem("PATCH", path, {"name": "new", "reason": "x"}, If_Match="2")[0] == 422
-    assert routing.ok("PATCH", path, {"delta": 0.1}, If_Match="2")["epoch"] == 3
     assert routing.status()["experiment"]["delta"] == 0.01
     assert routing.status()["delta_spent"] == pytest.approx(0.07)
     noted = [one for one in routing.ok("GET", f"{path}/audit")["entries"] if one["action"] == "change"]
     assert [one["reason"] for one in noted] == ["more careful", "release"]
+    assert routing.ok("PATCH", path, {"delta": 0.1}, If_Match="2")["epoch"] == 3  # the reason may be left out
 
 
 def test_an_alarm_holds_and_resuming_begins_an_epoch(api: Api) -> None:
