@@ -6,7 +6,7 @@ import json
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 import surefoot as sf
 from surefoot.experiments import live as live_module
 from surefoot.experiments import order as order_module
-from surefoot.experiments.events import Decided
+from surefoot.experiments.events import Decided, Event
 from surefoot.experiments.fold import Fold
 from surefoot.experiments.live import Live
 from surefoot.experiments.plans import Plan, places_of
@@ -309,3 +309,43 @@ def test_text_that_cannot_be_written_is_refused() -> None:
     live = sf.Live(make(), seed=1)
     with pytest.raises(sf.RuleError, match="key must be text"):
         live.decide(0.0, key="\ud800")
+
+
+class Unwritable(sf.MemoryLog):
+    """A log that fails after the state has changed."""
+
+    fails = False
+
+    def append(self, events: Sequence[Event]) -> int:
+        if self.fails:
+            raise ValueError("this cannot be written down")
+        return super().append(events)
+
+
+def test_a_state_that_is_ahead_of_its_log_is_not_used_again() -> None:
+    log = Unwritable()
+    live = sf.Live(make(), 1, log=log)
+    live.decide(0.0)
+    log.fails = True
+    with pytest.raises(ValueError, match="cannot be written down"):
+        live.decide(0.0)
+    log.fails = False
+    with pytest.raises(RuntimeError, match="must be opened again"):
+        live.decide(0.0)
+    assert sf.Live.of(log).status().decisions == 1
+
+
+def test_an_interrupted_draw_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, drawn = sf.Live(make(), 1), Live._uniform
+
+    def interrupted(self: Live, i: int, person: bytes = b"") -> float:
+        if i == 3:
+            raise KeyboardInterrupt
+        return drawn(self, i, person)
+
+    monkeypatch.setattr(Live, "_uniform", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        live.decide(0.0, n=5)
+    monkeypatch.undo()
+    again = sf.Live.of(live.log)
+    assert live.broken or digest(live) == digest(again)

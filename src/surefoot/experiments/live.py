@@ -244,15 +244,14 @@ class Live:
                 decided = self._earlier(key, unit, count, arms)
                 if not decided:
                     plan = self._narrowed(arms) if snapshot is None else held_elsewhere(self._fold, snapshot, arms, now)
-                    decided = [self._draw(plan, now, key, unit) for _ in range(count)]
-                    events.extend(decided)
+                    decided = [self._draw(plan, now, key, unit, events) for _ in range(count)]
             finally:
                 ticket = self._append(events)
         self._wait(ticket)
         choices = [self._choice(one) for one in decided]
         return choices[0] if n is None else choices
 
-    def _draw(self, plan: Plan, now: float, key: str | None, unit: str | None) -> Decided:
+    def _draw(self, plan: Plan, now: float, key: str | None, unit: str | None, events: list[Event]) -> Decided:
         fold = self._fold
         i = fold.order.issued
         u = self._uniform(i)
@@ -264,7 +263,7 @@ class Live:
         decided = Decided(
             i, arms[place], plan.strategy.item(place), plan.weight, plan.mode, fold.epoch, now, due, unit, key, would
         )
-        fold.apply(decided)
+        self._apply(decided, events)
         return decided
 
     def _uniform(self, i: int, person: bytes = b"") -> float:
@@ -415,7 +414,8 @@ class Live:
         checked_text("reason", reason)
         with self._lock:
             self._ready()
-            i, events = self._number(id), []  # type: ignore[var-annotated]
+            i = self._number(id)
+            events: list[Event] = []
             pending = self._fold.order.open.get(i)
             if pending is None:
                 if not any(isinstance(event, Cancelled) for event in self._log.about(i)):
@@ -625,7 +625,11 @@ class Live:
         self._fold.unwritten = ()
         if not events:
             return self._ticket
-        self._ticket = self._log.append(events)
+        try:
+            self._ticket = self._log.append(events)
+        except BaseException as error:
+            self._broken = error  # the state is ahead of the log
+            raise
         due = max(CHECKPOINT_EVERY, 4 * len(self._fold.order.open))
         if self._log.durable and self._fold.last - self._checkpointed >= due:
             self._checkpointed = self._fold.last

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.experiments.errors import Unavailable
-from surefoot.experiments.events import Decided, Log
+from surefoot.experiments.events import Decided, Event, Log
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.fold import HELD, Fold
 from surefoot.experiments.live import Choice, Live
@@ -113,12 +113,12 @@ class Witness(Live):
         self.gain = 0.0  # expected, of all strategies that were served
         self.gains: Floats = self.truth
 
-    def _draw(self, plan: Plan, now: float, key: str | None, unit: str | None) -> Decided:
+    def _draw(self, plan: Plan, now: float, key: str | None, unit: str | None, events: list[Event]) -> Decided:
         excess = float(plan.strategy @ self.truth) - self._fold.experiment.guardrails[0].threshold
         self.excess = max(self.excess, excess)
         self.over += excess > TOLERANCE
         self.gain += float(plan.strategy @ self.gains)
-        return super()._draw(plan, now, key, unit)
+        return super()._draw(plan, now, key, unit, events)
 
     @property
     def clean(self) -> bool:
