@@ -102,7 +102,7 @@ class Held(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """The operator ends a hold that was not due to an alarm."""
+    """The operator ends a hold. After an alarm about costs a new epoch begins just before."""
 
     reason: str
 

@@ -73,7 +73,8 @@ class Fold:
         self.epoch = 0
         self.rounds = 0  # settled decisions that were learnt, or counted in the measurement of the baseline
         self.shadow = False
-        self.held: str | None = None  # why
+        self.held_by_operator: str | None = None  # why
+        self.held_by_alarm: str | None = None  # the message of the first alarm of this epoch that holds
         self.stopped: str | None = None
         self.alarms: list[Alarm] = []  # of all epochs
         self.alarmed: set[str] = set()  # kinds of alarms of this epoch that hold
@@ -93,6 +94,11 @@ class Fold:
         if self.held is not None:
             return HELD
         return RUNNING if self.policy is not None else MEASURING
+
+    @property
+    def held(self) -> str | None:
+        """Why the experiment is held, if it is."""
+        return self.held_by_operator or self.held_by_alarm
 
     def apply(self, event: Event) -> list[Event]:
         """Take in an event; return the events that follow from it."""
@@ -137,7 +143,7 @@ class Fold:
         self.alarms.append(event)
         if event.holds:
             self.alarmed.add(event.kind)
-            self.held = self.held or event.message
+            self.held_by_alarm = self.held_by_alarm or event.message
         return []
 
     def _measured(self, event: Measured) -> list[Event]:
@@ -148,11 +154,11 @@ class Fold:
         return []
 
     def _hold(self, event: Held) -> list[Event]:
-        self.held = event.reason
+        self.held_by_operator = event.reason
         return []
 
     def _resume(self, event: Resumed) -> list[Event]:
-        self.held = None
+        self.held_by_operator = None
         return []
 
     def _switch(self, event: Switched) -> list[Event]:
@@ -167,7 +173,7 @@ class Fold:
         before, after = self.experiment, Experiment.from_dict(event.experiment)
         self.retired |= {one.name for one in before.quantities} - {one.name for one in after.quantities}
         measured = self.measured
-        self.epoch, self.held, self.alarmed = event.epoch, None, set()
+        self.epoch, self.held_by_alarm, self.alarmed = event.epoch, None, set()
         self._begin(after)
         self.order.change(event.kept, self._names())
         if not event.kept:
@@ -366,7 +372,8 @@ class Fold:
         buffers = None if self._baseline is None else (self._baseline.floats, self._baseline.integers)
         saved = {
             "last": self.last, "since": self.since, "epoch": self.epoch, "rounds": self.rounds, "shadow": self.shadow,
-            "held": self.held, "stopped": self.stopped, "alarms": [list(one) for one in self.alarms],
+            "held_by_operator": self.held_by_operator, "held_by_alarm": self.held_by_alarm, "stopped": self.stopped,
+            "alarms": [list(one) for one in self.alarms],
             "alarmed": sorted(self.alarmed), "delta_spent": self.delta_spent, "lost": self.lost,
             "settled": self.settled, "measured": self.measured, "retired": sorted(self.retired), "empty": self._empty,
             "created": list(self.created), "experiment": self.experiment.to_dict(), "issued": self.order.issued,
@@ -389,7 +396,8 @@ class Fold:
             "epoch",
             "rounds",
             "shadow",
-            "held",
+            "held_by_operator",
+            "held_by_alarm",
             "stopped",
             "delta_spent",
             "lost",

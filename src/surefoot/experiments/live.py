@@ -528,7 +528,7 @@ class Live:
                 after = fold.experiment if experiment is None else experiment
                 if experiment is None and fold.experiment.hard and "baseline" in fold.alarmed:
                     after = Experiment.from_dict({**after.to_dict(), "baseline_costs": None})
-                ticket = self._change(after, reason, keep=not fold.alarmed & COST_ALARMS)
+                ticket, _ = self._change(after, reason, True, Resumed(reason))
         self._wait(ticket)
 
     def change(self, experiment: Experiment, reason: str, keep: bool = True) -> bool:
@@ -551,10 +551,7 @@ class Live:
         with self._lock:
             self._ready()
             self._check_change(experiment)
-            kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
-            held = self._fold.held
-            by_alarm = held is None or held in {alarm.message for alarm in self._fold.alarms}
-            ticket = self._change(experiment, reason, kept, *([] if by_alarm else [Held(str(held))]))
+            ticket, kept = self._change(experiment, reason, keep)
         self._wait(ticket)
         return kept
 
@@ -565,14 +562,15 @@ class Live:
         if experiment.name != name:
             raise RuleError("experiment", f"keep its name, {name!r}", experiment, repr(experiment.name))
 
-    def _change(self, experiment: Experiment, reason: str, keep: bool, *after: Event) -> int:
-        kept = keep and means_the_same(self._fold.experiment, experiment)
+    def _change(self, experiment: Experiment, reason: str, keep: bool, *after: Event) -> tuple[int, bool]:
+        """Begin an epoch; returns the ticket, and whether what was learnt is kept."""
+        kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
         if self._fold.stopped is not None:
             raise Stopped(f"the experiment {experiment.name} was stopped: {self._fold.stopped}")
         Fold(MemoryLog()).apply(Created(experiment.to_dict(), "00", False, {}))  # whether the policy takes its options
         ticket = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason), *after)
         self._read_experiment()
-        return ticket
+        return ticket, kept
 
     def _operate(self, event: Event) -> None:
         with self._lock:
