@@ -450,7 +450,8 @@ def test_a_malformed_list_of_feedback_loses_nothing() -> None:
     """What came before the item that cannot be read is learnt, and is in the log."""
     live = sf.Live(make(), 1)
     d = live.decide(0.0)
-    with pytest.raises(ValueError):
-        live.feedback_many([(d.id, GOOD), ("x",)], 1.0)  # type: ignore[list-item]
+    for wrong in (("x",), 1, "ab", None):
+        with pytest.raises(sf.RuleError, match=r"items\[1\] must be an id and an outcome, got"):
+            live.feedback_many([(d.id, GOOD), wrong], 1.0)  # type: ignore[list-item]
     assert digest(live) == replayed(live)
     assert live.feedback(d.id, GOOD, 1.0) == "replayed"

@@ -338,15 +338,20 @@ class Live:
         return answer
 
     def feedback_many(self, items: Sequence[tuple[str, Mapping[str, Any]]], now: float) -> list[str | Exception]:
-        """Report on many decisions in one write: for each the answer of `feedback`, or the error it would raise."""
+        """Report on many decisions in one write: for each the answer of `feedback`, or the error it would raise.
+
+        An item that is not an id and an outcome is refused, and those after it are not read.
+        """
         now, answers = self._time(now), []
         with self._lock:
             self._ready()
             events = self._expired(now, inclusive=False)
             try:
-                for id, outcome in items:
+                for i, item in enumerate(items):
+                    if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 2:
+                        raise RuleError(f"items[{i}]", "be an id and an outcome", item)
                     try:
-                        answers.append(self._report(id, outcome, now, events))
+                        answers.append(self._report(item[0], item[1], now, events))
                     except (Unknown, Conflict, RuleError) as error:
                         answers.append(error)  # type: ignore[arg-type]
             finally:

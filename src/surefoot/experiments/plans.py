@@ -13,7 +13,7 @@ from surefoot.experiments.snapshot import Snapshot
 from surefoot.kernels.safety import weight_needed
 from surefoot.rules import SHARE, Floats, Range, RuleError, number, shown, simplex
 
-REAL_TIME = Range(-1e16, 1e16)
+LEASE_END = Range(-1e16, 1e16)
 
 
 class Plan(NamedTuple):
@@ -73,7 +73,7 @@ def held_elsewhere(fold: Fold, snapshot: Snapshot, arms: Sequence[str] | None, n
     if arms is not None:
         raise RuleError("arms", "be left out if a snapshot is given", arms)
     weight = float(number("snapshot.weight", snapshot.weight, SHARE))
-    number("snapshot.lease", snapshot.lease, REAL_TIME)
+    number("snapshot.lease", snapshot.lease, LEASE_END)
     usable = fold.state == RUNNING and not fold.shadow and snapshot.mode == "live" and snapshot.valid(now, fold.epoch)
     if usable:
         strategy = simplex("snapshot.strategy", snapshot.strategy, len(fold.experiment.arms))
