@@ -452,6 +452,6 @@ def test_a_malformed_list_of_feedback_loses_nothing() -> None:
     d = live.decide(0.0)
     for wrong in (("x",), 1, "ab", None):
         with pytest.raises(sf.RuleError, match=r"items\[1\] must be an id and an outcome, got"):
-            live.feedback_many([(d.id, GOOD), wrong], 1.0)  # type: ignore[list-item]
+            live.feedback_many([(d.id, GOOD), wrong], 1.0)
     assert digest(live) == replayed(live)
     assert live.feedback(d.id, GOOD, 1.0) == "replayed"

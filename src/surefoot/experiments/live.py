@@ -337,10 +337,10 @@ class Live:
         self._wait(ticket)
         return answer
 
-    def feedback_many(self, items: Sequence[tuple[str, Mapping[str, Any]]], now: float) -> list[str | Exception]:
+    def feedback_many(self, items: Sequence[Any], now: float) -> list[str | Exception]:
         """Report on many decisions in one write: for each the answer of `feedback`, or the error it would raise.
 
-        An item that is not an id and an outcome is refused, and those after it are not read.
+        Each item is an id and an outcome. One that is not is refused, and those after it are not read.
         """
         now, answers = self._time(now), []
         with self._lock:
