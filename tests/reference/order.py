@@ -2,7 +2,8 @@
 
 A round is learnt when its decision and all earlier ones of the same arm are settled. So after every event this twin
 goes through all decisions of each arm from the oldest one, and learns those before the first that is open. An
-observation of an arm takes its place among the decisions.
+observation of an arm takes its place among the decisions. A decision that was drawn elsewhere may be of an earlier
+epoch; it is not learnt if what was known in that epoch is forgotten.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ Learnt = tuple[int | None, str, str, dict[str, float]]  # number, arm, source, o
 
 def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
     """The rounds that a history leads to, in the order in which they are learnt."""
-    decisions: list[dict[str, Any]] = []
+    decisions: dict[int, dict[str, Any]] = {}
     waiting: list[dict[str, Any]] = []  # decisions and observations, in their order
     needed: set[str] = set()
+    forgotten = 0  # epochs before this one
     found: list[Learnt] = []
     for event in history:
         if isinstance(event, ev.Created | ev.Changed):
@@ -28,13 +30,16 @@ def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
             needed |= {guardrail["name"] for guardrail in event.experiment["guardrails"]}
             if isinstance(event, ev.Changed) and not event.kept:
                 waiting.clear()
+                forgotten = event.epoch
         elif isinstance(event, ev.Observed):
             outcome = dict(event.outcome)
             waiting.append({"number": None, "arm": event.arm, "source": "observation", "outcome": outcome})
         elif isinstance(event, ev.Decided):
-            assert event.number == len(decisions)
-            decisions.append({"number": event.number, "arm": event.arm, "source": None, "outcome": {}})
-            waiting.append(decisions[-1])
+            assert event.number not in decisions
+            decision = {"number": event.number, "arm": event.arm, "source": None, "outcome": {}}
+            decisions[event.number] = decision
+            if event.epoch >= forgotten:
+                waiting.append(decision)
         elif isinstance(event, ev.Reported):
             decision = decisions[event.number]
             decision["outcome"] |= event.outcome

@@ -8,12 +8,16 @@ no random generator and no clock.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from surefoot.rules import RuleError
+
+ELSEWHERE = 2**32
+"""The first number of a decision that was drawn elsewhere."""
 
 
 class Created(NamedTuple):
@@ -28,7 +32,7 @@ class Created(NamedTuple):
 class Decided(NamedTuple):
     """An arm was drawn."""
 
-    number: int  # of the decision, from 0
+    number: int  # of the decision; see `number_in`
     arm: str
     propensity: float
     weight: float  # of what the policy proposed in the draw, 1 - safe_weight
@@ -144,6 +148,9 @@ KINDS: dict[str, type[Any]] = {
 SETTLING = (Reported, Expired, Cancelled, Late)
 """The events that follow a decision."""
 
+BLOCKS = 2**31
+ID = re.compile(r"([0-9a-f]{8})-(?:([1-9][0-9]{0,9})\.)?(0|[1-9][0-9]{0,9})", re.ASCII)
+
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
@@ -168,6 +175,31 @@ def read(kind: str, text: str) -> Event:
         raise RuleError("log", "hold events that this version knows", kind)
     event: Event = KINDS[kind](**json.loads(text))
     return event
+
+
+def id_of(prefix: str, number: int) -> str:
+    """The id of a decision.
+
+    Examples
+    --------
+    >>> id_of("5ca1ab1e", 17), id_of("5ca1ab1e", 3 * ELSEWHERE + 17)
+    ('5ca1ab1e-17', '5ca1ab1e-3.17')
+    """
+    block, i = divmod(number, ELSEWHERE)
+    return f"{prefix}-{block}.{i}" if block else f"{prefix}-{i}"
+
+
+def number_in(id: Any, prefix: str) -> int | None:
+    """The number of the decision with an id, None if it cannot be the id of one.
+
+    Whoever runs the experiment numbers its decisions from 0. Everybody else who draws has a block of `ELSEWHERE`
+    numbers, and so needs to ask nobody for the next one.
+    """
+    found = ID.fullmatch(id) if isinstance(id, str) else None
+    if found is None or found[1] != prefix:
+        return None
+    block, i = int(found[2] or 0), int(found[3])
+    return block * ELSEWHERE + i if i < ELSEWHERE and block < BLOCKS else None
 
 
 class LogFailure(OSError):

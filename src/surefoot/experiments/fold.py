@@ -175,7 +175,7 @@ class Fold:
         measured = self.measured
         self.epoch, self.held_by_alarm, self.alarmed = event.epoch, None, set()
         self._begin(after)
-        self.order.change(event.kept, self._names())
+        self.order.change(event.epoch, event.kept, self._names())
         if not event.kept:
             self.since = self.last
         else:
@@ -376,8 +376,8 @@ class Fold:
             "alarms": [list(one) for one in self.alarms],
             "alarmed": sorted(self.alarmed), "delta_spent": self.delta_spent, "lost": self.lost,
             "settled": self.settled, "measured": self.measured, "retired": sorted(self.retired), "empty": self._empty,
-            "created": list(self.created), "experiment": self.experiment.to_dict(), "issued": self.order.issued,
-            "order": self.order.to_list(), "watch": self.watch.to_dict(),
+            "created": list(self.created), "experiment": self.experiment.to_dict(), "order": self.order.to_dict(),
+            "watch": self.watch.to_dict(),
             "baseline": None if buffers is None else [text(one.tobytes()) for one in buffers],
             "policy": None if self.policy is None else text(self.policy.to_bytes()),
         }  # fmt: skip
@@ -408,7 +408,7 @@ class Fold:
             setattr(fold, name, saved[name])
         fold.alarms = [Alarm(*one) for one in saved["alarms"]]
         fold.alarmed, fold.retired, fold._empty = set(saved["alarmed"]), set(saved["retired"]), saved["empty"]
-        fold.order = Order.from_list(fold._names(), saved["issued"], saved["order"])
+        fold.order = Order.from_dict(fold._names(), saved["order"])
         fold.policy = None
         if saved["policy"] is not None:
             kind = policy_class(fold.experiment.policy)

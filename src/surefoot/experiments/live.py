@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from surefoot.experiments.errors import Conflict, Stopped, Unknown
 from surefoot.experiments.events import (
+    BLOCKS,
+    ELSEWHERE,
     Cancelled,
     Changed,
     Created,
@@ -29,6 +31,8 @@ from surefoot.experiments.events import (
     Reported,
     Resumed,
     Switched,
+    id_of,
+    number_in,
 )
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.fold import COST_ALARMS, Fold
@@ -38,7 +42,7 @@ from surefoot.experiments.snapshot import Snapshot
 from surefoot.experiments.status import Status, status_of
 from surefoot.kernels.episode import draw
 from surefoot.provenance import made_by
-from surefoot.rules import Range, RuleError, choice, number, shown
+from surefoot.rules import SHARE, Range, RuleError, choice, number, shown
 
 TIME = Range(-1e15, 1e15)
 AT_ONCE = Range(1, 100_000, whole=True)
@@ -307,6 +311,48 @@ class Live:
             ticket = self._ticket
         self._wait(ticket)
         return snapshot
+
+    def admit(self, drawn: Sequence[Decided]) -> list[str | Exception]:
+        """Take in decisions that were drawn elsewhere, from snapshots, before their outcomes are known.
+
+        Returns
+        -------
+        list
+            For each decision "logged", "replayed" if it was taken in before, or the error that refuses it.
+        """
+        events: list[Event] = []
+        with self._lock:
+            self._ready()
+            try:
+                answers = [self._admit(one, events) for one in drawn]
+            finally:
+                ticket = self._append(events)
+        self._wait(ticket)
+        return answers
+
+    def _admit(self, one: Decided, events: list[Event]) -> str | Exception:
+        try:
+            self._check_drawn(one)
+        except RuleError as error:
+            return error
+        order = self._fold.order
+        if not order.is_new(one.number) and (one.number in order.open or self._log.about(one.number)):
+            return "replayed"
+        self._apply(one, events)
+        return "logged"
+
+    def _check_drawn(self, one: Decided) -> None:
+        fold = self._fold
+        if type(one.number) is not int or not ELSEWHERE <= one.number < BLOCKS * ELSEWHERE:
+            raise RuleError("number", "be in the block of whoever draws", one.number)
+        number("epoch", one.epoch, Range(0, fold.epoch, whole=True))
+        number("propensity", one.propensity, SHARE._replace(open_low=True))
+        number("weight", one.weight, SHARE)
+        choice("mode", one.mode, ("live", "safe", "shadow"))
+        number("at", one.at, TIME)
+        number("due", one.due, TIME)
+        if not isinstance(one.arm, str) or (one.epoch == fold.epoch and one.arm not in fold.experiment.arms):
+            raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", one.arm)
 
     # Feedback.
 
@@ -655,19 +701,16 @@ class Live:
     # Names.
 
     def _id(self, i: int) -> str:
-        return f"{self._prefix}-{i}"
+        return id_of(self._prefix, i)
 
     def _choice(self, one: Decided) -> Choice:
-        return Choice(f"{self._prefix}-{one.number}", one.arm, one.propensity, one.epoch, one.mode, one.due, one.would)
+        return Choice(self._id(one.number), one.arm, one.propensity, one.epoch, one.mode, one.due, one.would)
 
     def _number(self, id: Any) -> int:
         """The number of a decision, from its id."""
-        if isinstance(id, str):
-            prefix, _, digits = id.partition("-")
-            if prefix == self._prefix and digits.isascii() and digits.isdigit() and len(digits) < 19:
-                i = int(digits)
-                if i < self._fold.order.issued and str(i) == digits:
-                    return i
+        i, order = number_in(id, self._prefix), self._fold.order
+        if i is not None and (i < order.issued or i in order.open or (i >= ELSEWHERE and self._log.about(i))):
+            return i
         raise Unknown(f"no decision of {self._fold.experiment.name} has the id {shown(id)}")
 
     @staticmethod

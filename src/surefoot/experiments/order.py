@@ -13,9 +13,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
-from surefoot.experiments.events import Cancelled, Changed, Created, Decided, Event, Expired, Observed, Reported
+from surefoot.experiments.events import (
+    ELSEWHERE,
+    Cancelled,
+    Changed,
+    Created,
+    Decided,
+    Event,
+    Expired,
+    Observed,
+    Reported,
+)
 
 OPEN, REPORTED, EXPIRED, CANCELLED, OBSERVED = range(5)
+NUMBERS = ("made", "issued", "epoch", "first")
+"""What is saved of an order as it is."""
 SPARE = 1_000
 """How many settled decisions may at least be kept among those by the time they are due."""
 SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
@@ -24,10 +36,11 @@ SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
 class Pending:
     """A decision that is open, or settled but behind an open one."""
 
-    __slots__ = ("decided", "lined", "outcome", "queued", "settled")
+    __slots__ = ("decided", "lined", "outcome", "place", "queued", "settled")
 
-    def __init__(self, decided: Decided) -> None:
+    def __init__(self, decided: Decided, place: int) -> None:
         self.decided = decided
+        self.place = place  # in the order of the log
         self.outcome: Mapping[str, float] | None = None  # what was reported so far
         self.settled = OPEN
         self.queued = self.lined = True  # whether it is still in its arm's queue, and in the line
@@ -55,7 +68,12 @@ class Order:
 
     def __init__(self, needed: Set[str]) -> None:
         self.needed = needed
-        self.issued = 0
+        self.made = 0  # decisions, wherever they were drawn
+        self.issued = 0  # decisions that were drawn here
+        self.elsewhere: dict[int, int] = {}  # by block: the newest decision of those who draw elsewhere
+        self.epoch = 0
+        self.first = 0  # the epoch since which knowledge is kept
+        self._places = 0
         self.open: dict[int, Pending] = {}
         self.units: dict[str, int] = {}
         self._queues: dict[str, deque[Pending]] = {}
@@ -63,22 +81,46 @@ class Order:
         self._due: list[tuple[float, int]] = []
 
     def decide(self, event: Decided) -> None:
-        """Add a decision, at the end of its arm's queue and of the line."""
-        pending = Pending(event)
+        """Add a decision, at the end of its arm's queue and of the line.
+
+        One that was drawn elsewhere may be of an earlier epoch. It is not watched then, and not learnt if what was
+        known in that epoch is forgotten.
+        """
+        pending = self._pending(event)
         self._add(pending)
-        queue = self._queues.get(event.arm)
-        if queue is None:
-            queue = self._queues[event.arm] = deque()
-        queue.append(pending)
-        self._line.append(pending)
-        self.issued = event.number + 1
+        self.made += 1
+        if event.epoch >= self.first:
+            queue = self._queues.get(event.arm)
+            if queue is None:
+                queue = self._queues[event.arm] = deque()
+            queue.append(pending)
+        else:
+            pending.queued = False
+        if event.epoch == self.epoch:
+            self._line.append(pending)
+        else:
+            pending.lined = False
+        block, i = divmod(event.number, ELSEWHERE)
+        if block:
+            self.elsewhere[block] = max(i, self.elsewhere.get(block, 0))
+        else:
+            self.issued = i + 1
 
     def observe(self, event: Observed) -> Pending:
         """Add an observation at the end of its arm's queue, so that it does not overtake decisions that are open."""
-        pending = Pending(Decided(self.issued - 1, event.arm, 1.0, 0.0, "observed", 0, 0.0, 0.0))
+        pending = self._pending(Decided(-1, event.arm, 1.0, 0.0, "observed", 0, 0.0, 0.0))
         pending.outcome, pending.settled, pending.lined = event.outcome, OBSERVED, False
         self._queues.setdefault(event.arm, deque()).append(pending)
         return pending
+
+    def is_new(self, number: int) -> bool:
+        """Whether no decision drawn elsewhere has this number, as far as can be told without the log."""
+        block, i = divmod(number, ELSEWHERE)
+        return i > self.elsewhere.get(block, -1)
+
+    def _pending(self, decided: Decided) -> Pending:
+        self._places += 1
+        return Pending(decided, self._places)
 
     def _add(self, pending: Pending) -> None:
         event = pending.decided
@@ -143,34 +185,40 @@ class Order:
                 numbers.append(number)
         return numbers
 
-    def change(self, kept: bool, needed: Set[str]) -> None:
+    def change(self, epoch: int, kept: bool, needed: Set[str]) -> None:
         """Begin an epoch: nothing older is watched, and nothing older is learnt unless knowledge is kept."""
-        self.needed = needed
+        self.epoch, self.needed = epoch, needed
         for pending in self._line:
             pending.lined = False
         self._line.clear()
         if not kept:
+            self.first = epoch
             for queue in self._queues.values():
                 for pending in queue:
                     pending.queued = False
             self._queues.clear()
 
-    def to_list(self) -> list[Any]:
-        """All decisions that are open, or behind open ones, as JSON-able data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, with all decisions that are open or behind open ones, as JSON-able data."""
         behind = {id(one): one for queue in self._queues.values() for one in queue}
         behind.update({id(one): one for one in (*self._line, *self.open.values())})
-        ordered = sorted(behind.values(), key=lambda one: (one.decided.number, one.settled == OBSERVED))
-        return [
+        ordered = sorted(behind.values(), key=lambda one: one.place)
+        decisions = [
             [list(one.decided), None if one.outcome is None else dict(one.outcome), one.settled, one.queued, one.lined]
             for one in ordered
         ]
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        return {**numbers, "elsewhere": {str(k): i for k, i in self.elsewhere.items()}, "decisions": decisions}
 
     @classmethod
-    def from_list(cls, needed: Set[str], issued: int, saved: Iterable[Any]) -> Order:
-        """The decisions that `to_list` wrote."""
+    def from_dict(cls, needed: Set[str], saved: Mapping[str, Any]) -> Order:
+        """What `to_dict` wrote."""
         order = cls(needed)
-        for decided, outcome, settled, queued, lined in saved:
-            pending = Pending(Decided(*decided))
+        for name in NUMBERS:
+            setattr(order, name, saved[name])
+        order.elsewhere = {int(block): i for block, i in saved["elsewhere"].items()}
+        for decided, outcome, settled, queued, lined in saved["decisions"]:
+            pending = order._pending(Decided(*decided))
             pending.outcome, pending.settled, pending.queued, pending.lined = outcome, settled, queued, lined
             if not settled:
                 order._add(pending)
@@ -178,7 +226,6 @@ class Order:
                 order._queues.setdefault(pending.decided.arm, deque()).append(pending)
             if lined:
                 order._line.append(pending)
-        order.issued = issued
         return order
 
 
@@ -208,7 +255,7 @@ def rounds(events: Iterable[tuple[int, Event]]) -> Iterator[Round]:
         elif isinstance(event, Created):
             order = Order(names_in(event.experiment))
         elif isinstance(event, Changed):
-            order.change(event.kept, names_in(event.experiment))
+            order.change(event.epoch, event.kept, names_in(event.experiment))
         elif isinstance(event, Reported | Expired | Cancelled) and event.number in order.open:
             settled = STEPS[type(event)](order, event)
         if settled is not None:

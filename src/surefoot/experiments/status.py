@@ -101,7 +101,7 @@ def status_of(fold: Fold, strategy: Mapping[str, float], safe_weight: float) -> 
         shadow=fold.shadow,
         epoch=fold.epoch,
         rounds=fold.rounds,
-        decisions=fold.order.issued,
+        decisions=fold.order.made,
         pending=len(fold.order.open),
         strategy=strategy,
         safe_weight=safe_weight,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from surefoot.experiments.events import Changed, Created, Event, Log
+from surefoot.experiments.events import Changed, Created, Event, Log, id_of
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.order import rounds
 
@@ -34,7 +34,7 @@ def settled_rounds(log: Log, prefix: str) -> Iterator[dict[str, Any]]:
         loss = objective.cost(outcome[objective.name]) if objective.name in outcome else 1.0
         yield {
             "seq": seq,
-            "id": None if one.number is None else f"{prefix}-{one.number}",
+            "id": None if one.number is None else id_of(prefix, one.number),
             "arm": one.arm,
             "propensity": one.propensity,
             "source": one.source,
