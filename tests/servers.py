@@ -89,14 +89,15 @@ class Postgres:
 class Server:
     """`surefoot serve` in a process of its own."""
 
-    def __init__(self, db: str, folder: Path) -> None:
-        self._db, self._folder, self.key, self._port = db, folder, "", 0
+    def __init__(self, db: str, folder: Path, role: str = "all", key: str = "") -> None:
+        self._db, self._folder, self._role, self.key, self._port = db, folder, role, key, 0
         self.start()
 
     def start(self) -> None:
         """Start, and wait until it is ready."""
         log = (self._folder / "log").open("a")
         command = [sys.executable, "-m", "surefoot", "serve", "--db", self._db, "--port", str(self._port)]
+        command += ["--role", self._role]
         self.process = subprocess.Popen(command, cwd=self._folder, stdout=subprocess.PIPE, stderr=log, text=True)
         log.close()
         assert self.process.stdout is not None

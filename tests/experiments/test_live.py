@@ -16,7 +16,7 @@ import pytest
 import surefoot as sf
 from surefoot.experiments import live as live_module
 from surefoot.experiments import order as order_module
-from surefoot.experiments.events import Decided, Event
+from surefoot.experiments.events import Decided, Event, Settled
 from surefoot.experiments.fold import Fold
 from surefoot.experiments.live import Live
 from surefoot.experiments.plans import Plan, places_of
@@ -140,7 +140,7 @@ def test_a_pending_decision_takes_less_than_a_kilobyte() -> None:
     """In the state: what the log keeps in memory is counted apart."""
 
     class Nowhere(sf.MemoryLog):
-        def append(self, events: Any) -> int:
+        def append(self, events: Any, rounds: Any = ()) -> int:
             return 1
 
     live = sf.Live(make(), 1, log=Nowhere())
@@ -159,7 +159,7 @@ def test_settled_decisions_take_nothing() -> None:
     """Of 20,000 decisions that were settled nothing is left but what the policy knows."""
 
     class Nowhere(sf.MemoryLog):
-        def append(self, events: Any) -> int:
+        def append(self, events: Any, rounds: Any = ()) -> int:
             return 1
 
     live = sf.Live(make(), 1, log=Nowhere())
@@ -316,10 +316,10 @@ class Unwritable(sf.MemoryLog):
 
     fails = False
 
-    def append(self, events: Sequence[Event]) -> int:
+    def append(self, events: Sequence[Event], rounds: Sequence[Settled] = ()) -> int:
         if self.fails:
             raise ValueError("this cannot be written down")
-        return super().append(events)
+        return super().append(events, rounds)
 
 
 def test_a_state_that_is_ahead_of_its_log_is_not_used_again() -> None:

@@ -36,7 +36,7 @@ def learnt(history: Iterable[ev.Event]) -> list[Learnt]:
             waiting.append({"number": None, "arm": event.arm, "source": "observation", "outcome": outcome})
         elif isinstance(event, ev.Decided):
             assert event.number not in decisions
-            decision = {"number": event.number, "arm": event.arm, "source": None, "outcome": {}}
+            decision: dict[str, Any] = {"number": event.number, "arm": event.arm, "source": None, "outcome": {}}
             decisions[event.number] = decision
             if event.epoch >= forgotten:
                 waiting.append(decision)

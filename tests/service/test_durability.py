@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import shutil
 import signal
 import subprocess
@@ -19,15 +21,22 @@ import pytest
 from tests.servers import GOOD, ROUTING, Postgres, Server
 
 CALLERS = 4
+KILLS = int(os.environ.get("SUREFOOT_KILLS", "3"))
+"""How often a process is killed; 20 for the figures of docs/performance.md."""
 
 
 class Load:
-    """Callers that decide and report without pause, and remember what was acknowledged."""
+    """Callers that decide and report without pause, and remember what was acknowledged.
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    Each call goes to the next of several servers. Decisions that are in no log were not acknowledged.
+    """
+
+    def __init__(self, *servers: Server) -> None:
+        self._servers = servers
+        self.unlogged = 0
         self.decided: list[dict[str, Any]] = []
         self.reported: list[str] = []
+        self.wrong: list[str] = []
         self.refused: set[int] = set()
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
@@ -43,26 +52,33 @@ class Load:
             thread.join()
 
     def _call(self) -> None:
-        address, headers = self._server.address, {"Authorization": f"Bearer {self._server.key}"}
-        while not self._ended.is_set():
-            try:
-                with httpx2.Client(base_url=address, headers=headers, timeout=10.0, verify=False) as client:
-                    while not self._ended.is_set():
-                        self._turn(client)
-            except httpx2.TransportError:
-                time.sleep(0.3)
+        headers = {"Authorization": f"Bearer {self._servers[0].key}"}
+        with httpx2.Client(headers=headers, timeout=15.0, verify=False) as client:
+            while not self._ended.is_set():
+                try:
+                    self._turn(client, *random.choices(self._servers, k=2))
+                except httpx2.TransportError:
+                    time.sleep(0.3)
 
-    def _turn(self, client: httpx2.Client) -> None:
-        answer = client.post("/v1/experiments/routing/decisions", json={"count": 2})
+    def _turn(self, client: httpx2.Client, deciding: Server, reporting: Server) -> None:
+        answer = client.post(f"{deciding.address}/v1/experiments/routing/decisions", json={"count": 2})
         if answer.status_code != 201:
             self.refused.add(answer.status_code)
             time.sleep(0.2)
             return
         decisions = answer.json()["decisions"]
+        if decisions[0]["id"].startswith("unlogged"):
+            assert {(one["mode"], one["arm"]) for one in decisions} == {("safe", "in-house")}
+            self.unlogged += len(decisions)
+            time.sleep(0.05)
+            return
         self.decided += decisions
         id = decisions[0]["id"]  # the second one stays open
-        if client.put(f"/v1/decisions/{id}/feedback", json={"outcome": GOOD}).status_code == 200:
+        taken = client.put(f"{reporting.address}/v1/decisions/{id}/feedback", json={"outcome": GOOD})
+        if taken.status_code == 200:
             self.reported.append(id)
+        elif taken.status_code != 503:  # the decision was acknowledged
+            self.wrong.append(taken.text)
 
     def wait_for(self, n: int) -> None:
         """Return when so many more decisions are acknowledged."""
@@ -76,6 +92,7 @@ class Load:
 
 def check(server: Server, load: Load, db: str) -> None:
     """Every acknowledged decision is there, once; every acknowledged report was taken; a replay is equal."""
+    assert load.wrong == []
     ids = [one["id"] for one in load.decided]
     assert len(set(ids)) == len(ids)
     items = [{"id": id, "outcome": GOOD} for id in load.reported]
@@ -106,7 +123,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def test_the_server_is_killed_under_load(server: Server, tmp_path: Path) -> None:
     with Load(server) as load:
-        for _ in range(3):
+        for _ in range(KILLS):
             load.wait_for(60)
             server.kill()
             server.start()

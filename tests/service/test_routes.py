@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import surefoot as sf
+from surefoot.service import acts
 from surefoot.service import host as host_module
-from surefoot.service import routes
 from surefoot.storage.database import transaction
 from tests.servers import GOOD, ROUTING
 from tests.service.conftest import Api, started
@@ -78,7 +78,7 @@ def test_feedback_after_the_time_out_is_late(routing: Api) -> None:
     line = routing("GET", "/v1/experiments/routing/rounds").text
     assert json.loads(line) == {
         "seq": 1, "id": decision["id"], "arm": decision["arm"], "propensity": decision["propensity"],
-        "source": "timeout", "loss": 1.0, "costs": {"spend": 1.0, "answered": 1.0},
+        "source": "timeout", "loss": 1.0, "costs": {"spend": 1.0, "answered": 1.0}, "epoch": 0, "at": 1_000.0,
     }  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_the_strategy_has_a_tag_and_can_be_waited_for(routing: Api) -> None:
     path = "/v1/experiments/routing/strategy"
     first = routing("GET", path)
     assert first.json()["strategy"] == routing.status()["strategy"]
-    assert first.json()["lease"] == 1_060.0
+    assert (first.json()["lease"], first.json()["lease_seconds"]) == (1_010.0, 10.0)
     tag = first.headers["etag"]
     assert routing("GET", path, If_None_Match=tag).status_code == 304
     assert routing("GET", f"{path}?wait=0.2", If_None_Match=tag).status_code == 304
@@ -377,7 +377,7 @@ def test_a_body_may_not_be_too_large(routing: Api) -> None:
 
 
 def test_too_many_pending_decisions(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "MOST_PENDING", 10)
+    monkeypatch.setattr(acts, "MOST_PENDING", 10)
     decisions = routing.decide(count=10)
     answer = routing("POST", "/v1/experiments/routing/decisions", {})
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import surefoot as sf
-from surefoot.experiments.events import Decided, Event, Log
+from surefoot.experiments.events import Decided, Event, Log, Settled
 from surefoot.storage import open_log
 from surefoot.testing import StorageContract
 from tests.servers import Postgres
@@ -78,8 +78,8 @@ class FromZero(sf.MemoryLog):
 
 
 class Backwards(sf.MemoryLog):
-    def append(self, events: Sequence[Event]) -> int:
-        return super().append(list(reversed(events)))
+    def append(self, events: Sequence[Event], rounds: Sequence[Settled] = ()) -> int:
+        return super().append(list(reversed(events)), rounds)
 
 
 class LooseKeys(sf.MemoryLog):
@@ -108,6 +108,13 @@ class AboutAll(sf.MemoryLog):
         return [event for i, some in self._about.items() if str(i).startswith(str(number)) for event in some]
 
 
+class FirstRounds(sf.MemoryLog):
+    """It counts rounds from 0."""
+
+    def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
+        return super().rounds(max(0, after - 1), limit)
+
+
 class Hiding(sf.MemoryLog):
     """It shows only what was waited for."""
 
@@ -128,6 +135,7 @@ REFUSED_BY: dict[Any, str] = {
     Forgetful: "test_a_log_outlives_its_process",
     FirstCheckpoint: "test_the_newest_checkpoint_is_kept",
     AboutAll: "test_about_gives_what_followed_a_decision",
+    FirstRounds: "test_rounds_are_read_from_a_number_on",
     Hiding: "test_what_was_appended_is_seen_at_once",
 }
 

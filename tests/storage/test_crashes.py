@@ -166,7 +166,7 @@ def test_full_disk(tmp_path: Path) -> None:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
 
-    database.wait(database.add([], limit))
+    database.wait(database.add([], {"limit": limit}))
     given, error = until_it_fails(live)
     assert isinstance(error, sf.LogFailure)
     with pytest.raises(sf.LogFailure, match=FULL.replace(".*", "database or disk is full")):

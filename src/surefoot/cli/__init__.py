@@ -212,11 +212,15 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: any that is free.")] = 8000,
     rate: Annotated[float, typer.Option(min=0.01, help="Requests a second that each key may send.")] = 5_000.0,
+    role: Annotated[
+        str,
+        typer.Option(help="all; or, for many processes on one database, learner or decider.", envvar="SUREFOOT_ROLE"),
+    ] = "all",
 ) -> None:
-    """Run the decision service: HTTP, everything in one process."""
+    """Run the decision service over HTTP."""
     from surefoot.cli.service import run_service
 
-    run_service(db, host, port, rate)
+    run_service(db, host, port, rate, role)
 
 
 @app.command()

@@ -19,7 +19,7 @@ from surefoot.experiments.events import LogFailure
 from surefoot.experiments.fold import Fold
 from surefoot.experiments.live import Live, restored
 from surefoot.extras import needed_by
-from surefoot.rules import Range, RuleError, number
+from surefoot.rules import Range, RuleError, choice, number
 
 DAYS = Range(0, 36_500, open_low=True)
 
@@ -48,12 +48,13 @@ def opened(db: str, fresh: bool = False) -> Iterator[Any]:
             database.close()
 
 
-def run_service(db: str, host: str, port: int, rate: float) -> None:
+def run_service(db: str, host: str, port: int, rate: float, role: str) -> None:
     """Run the service."""
     with errors_told(), needed_by("surefoot serve", "serve"):
+        from surefoot.service.host import ROLES
         from surefoot.service.serve import serve
 
-        serve(db, host, port, rate)
+        serve(db, host, port, rate, choice("role", role, ROLES))
 
 
 def upgrade_database(db: str) -> None:
@@ -106,16 +107,21 @@ def revoke(db: str, id: int) -> None:
 
 
 def check_replay(db: str, experiment: str) -> None:
-    """Compare the state that the whole log leads to with the one that starts from the newest checkpoint."""
+    """Compare what the whole log leads to with the rounds that were stored and the state from the newest checkpoint."""
     with opened(db) as database:
         log = log_of(database, experiment)
         state = restored(log)
         start = state.last
         for _, event in log.read(start):
             state.apply(event)
-        replayed = Fold(log)
+        replayed, stored = Fold(log), log.rounds()
+        replayed.take_rounds()
         for _, event in takewhile(lambda one: one[0] <= state.last, log.read()):
             replayed.apply(event)
+            for one in replayed.take_rounds():
+                found = next(stored, None)
+                if found != one:
+                    raise RuleError("log", f"lead to the rounds that were stored, as in round {one.seq}", found)
         if replayed.digest() != state.digest():
             raise RuleError(
                 "log", f"lead to the state that follows from the checkpoint after event {start}", None,
@@ -131,18 +137,19 @@ def export(db: str, experiment: str, out: Path) -> None:
     import pyarrow.parquet as pq
 
     with opened(db) as database:
-        from surefoot.service.rounds import settled_rounds
+        from surefoot.service.rounds import shown
 
         live = Live.of(log_of(database, experiment))
-        rounds = list(settled_rounds(live.log, live.prefix))
+        rounds = [shown(one, live.prefix) for one in live.log.rounds()]
         out.mkdir(parents=True, exist_ok=True)
         (out / "experiment.json").write_text(json.dumps(live.experiment.to_dict(), indent=2) + "\n")
         (out / "rounds.ndjson").write_text("".join(json.dumps(one) + "\n" for one in rounds))
         names = sorted({name for one in rounds for name in one["costs"]})
         costs = pa.struct([(name, pa.float64()) for name in names])
         columns = pa.schema([
-            ("seq", pa.int64()), ("id", pa.string()), ("arm", pa.string()), ("propensity", pa.float64()),
-            ("source", pa.string()), ("loss", pa.float64()), *([("costs", costs)] if names else []),
+            ("seq", pa.int64()), ("id", pa.string()), ("epoch", pa.int64()), ("arm", pa.string()),
+            ("propensity", pa.float64()), ("source", pa.string()), ("loss", pa.float64()),
+            *([("costs", costs)] if names else []), ("at", pa.float64()),
         ])  # fmt: skip
         pq.write_table(pa.Table.from_pylist(rounds, columns), out / "rounds.parquet")
     print(f"{len(rounds)} rounds are in {out / 'rounds.parquet'} and {out / 'rounds.ndjson'}")

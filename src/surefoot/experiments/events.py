@@ -133,6 +133,20 @@ class Changed(NamedTuple):
     reason: str
 
 
+class Settled(NamedTuple):
+    """A round: a settled decision, or an observation, as it is learnt. Rounds follow from the events."""
+
+    seq: int  # from 1, without gaps
+    epoch: int  # in which it is learnt
+    decision: int | None  # its number; None for an observation
+    arm: str
+    propensity: float | None
+    source: str  # "feedback", "timeout" or "observation"
+    loss: float | None  # in [0, 1]; None for an observation
+    costs: Mapping[str, float]  # by guardrail, in [0, 1]; what is missing counts as the worst case
+    at: float  # when the decision was made
+
+
 Event = (
     Created | Decided | Reported | Expired | Late | Cancelled | Observed | Alarm | Measured | Held | Resumed | Switched
     | Ended | Changed
@@ -213,15 +227,15 @@ class Log(ABC):
     * `append` may return before the events are durable, and is called by one thread at a time. `wait` returns when they
       are, and may be called by many. An event that was appended in one call is durable only with all of them.
     * If writing fails, `wait` raises `LogFailure` for these events and all later ones, and nothing more is written.
-    * `read`, `about` and `with_key` see everything that was appended, durable or not.
+    * `read`, `about`, `with_key` and `rounds` see everything that was appended, durable or not.
     """
 
     durable: bool = True
     """Whether the log outlives the process."""
 
     @abstractmethod
-    def append(self, events: Sequence[Event]) -> int:
-        """Add events; returns a ticket for `wait`, which is never 0."""
+    def append(self, events: Sequence[Event], rounds: Sequence[Settled] = ()) -> int:
+        """Add events and the rounds that they settle; returns a ticket for `wait`, which is never 0."""
 
     @abstractmethod
     def wait(self, ticket: int) -> None:
@@ -238,6 +252,10 @@ class Log(ABC):
     @abstractmethod
     def with_key(self, key: str) -> list[Decided]:
         """The decisions that were made under an idempotency key."""
+
+    @abstractmethod
+    def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
+        """The rounds after this number, at most `limit`; without reading the events."""
 
     @abstractmethod
     def save_checkpoint(self, last: int, state: bytes) -> None:
@@ -259,12 +277,14 @@ class MemoryLog(Log):
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._rounds: list[Settled] = []
         self._about: defaultdict[int, list[Event]] = defaultdict(list)
         self._keys: defaultdict[str, list[Decided]] = defaultdict(list)
         self._checkpoint: tuple[int, bytes] | None = None
 
-    def append(self, events: Sequence[Event]) -> int:
+    def append(self, events: Sequence[Event], rounds: Sequence[Settled] = ()) -> int:
         """Add events; see `Log`."""
+        self._rounds += rounds
         for event in events:
             self._events.append(event)
             if type(event) is Decided:
@@ -289,6 +309,10 @@ class MemoryLog(Log):
     def with_key(self, key: str) -> list[Decided]:
         """The decisions under a key; see `Log`."""
         return list(self._keys.get(key, ()))
+
+    def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
+        """The rounds after a number; see `Log`."""
+        yield from self._rounds[after : None if limit is None else after + limit]
 
     def save_checkpoint(self, last: int, state: bytes) -> None:
         """Keep a state; see `Log`."""

@@ -34,10 +34,11 @@ from surefoot.experiments.events import (
     Observed,
     Reported,
     Resumed,
+    Settled,
     Switched,
 )
 from surefoot.experiments.experiment import MEASURING_SHARE, Experiment, policy_class
-from surefoot.experiments.order import CANCELLED, EXPIRED, OBSERVED, Order, Pending, rounds
+from surefoot.experiments.order import CANCELLED, EXPIRED, OBSERVED, Order, Pending, as_round, rounds
 from surefoot.experiments.watch import Watch
 from surefoot.kernels.costs import KnownCosts, observe, start_costs
 from surefoot.kernels.layout import layout_of
@@ -48,6 +49,12 @@ from surefoot.rules import Floats, RuleError, frozen
 MEASURING, RUNNING, HELD, STOPPED = "measuring", "running", "held", "stopped"
 COST_ALARMS = frozenset({"served", "baseline", "contradiction", "infeasible"})
 """Alarms after which nothing that was learnt about costs may be used again."""
+
+PLAIN = (
+    "last", "since", "epoch", "rounds", "seq", "shadow", "held_by_operator", "held_by_alarm", "stopped", "delta_spent",
+    "lost", "settled", "measured",
+)  # fmt: skip
+"""What is saved of a state as it is."""
 
 
 class Fold:
@@ -72,6 +79,8 @@ class Fold:
         self.since = 0  # number of the event that began what was learnt so far
         self.epoch = 0
         self.rounds = 0  # settled decisions that were learnt, or counted in the measurement of the baseline
+        self.seq = 0  # of the last round, observations included
+        self.noted: list[Settled] | None = None  # rounds, if somebody takes them
         self.shadow = False
         self.held_by_operator: str | None = None  # why
         self.held_by_alarm: str | None = None  # the message of the first alarm of this epoch that holds
@@ -272,8 +281,12 @@ class Fold:
         """Learn and watch what is no longer behind an open decision."""
         follow: list[Event] = []
         for pending in self.order.released(settled.decided.arm):
-            if pending.settled != CANCELLED and pending.decided.arm in self._places:
-                follow += self._learn(pending)
+            if pending.settled != CANCELLED:
+                self.seq += 1
+                if self.noted is not None:
+                    self.noted.append(self._noted(pending))
+                if pending.decided.arm in self._places:
+                    follow += self._learn(pending)
         for pending in self.order.passed():
             if pending.settled == CANCELLED:
                 alarm = self.watch.cancel(pending.decided.arm)
@@ -281,6 +294,24 @@ class Fold:
             else:
                 follow += self._watch(pending)
         return follow
+
+    def _noted(self, pending: Pending) -> Settled:
+        """A round as outsiders read it."""
+        one, objective = as_round(pending), self._objective
+        loss = objective.cost(one.outcome[objective.name]) if objective.name in one.outcome else 1.0
+        costs = {
+            guardrail.name: 1.0 if cost is None else cost
+            for guardrail, cost in zip(self._guardrails, self._costs(one.outcome), strict=True)
+        }
+        return Settled(
+            self.seq, self.epoch, one.number, one.arm, one.propensity, one.source,
+            None if one.number is None else loss, costs, pending.decided.at,
+        )  # fmt: skip
+
+    def take_rounds(self) -> Sequence[Settled]:
+        """The rounds that were settled since the last call."""
+        taken, self.noted = self.noted or (), []
+        return taken
 
     def _costs(self, outcome: Mapping[str, float]) -> list[float | None]:
         """The costs in [0, 1], None where feedback is missing."""
@@ -371,11 +402,9 @@ class Fold:
         """The whole state, from which `from_bytes` goes on."""
         buffers = None if self._baseline is None else (self._baseline.floats, self._baseline.integers)
         saved = {
-            "last": self.last, "since": self.since, "epoch": self.epoch, "rounds": self.rounds, "shadow": self.shadow,
-            "held_by_operator": self.held_by_operator, "held_by_alarm": self.held_by_alarm, "stopped": self.stopped,
+            **{name: getattr(self, name) for name in PLAIN},
             "alarms": [list(one) for one in self.alarms],
-            "alarmed": sorted(self.alarmed), "delta_spent": self.delta_spent, "lost": self.lost,
-            "settled": self.settled, "measured": self.measured, "retired": sorted(self.retired), "empty": self._empty,
+            "alarmed": sorted(self.alarmed), "retired": sorted(self.retired), "empty": self._empty,
             "created": list(self.created), "experiment": self.experiment.to_dict(), "order": self.order.to_dict(),
             "watch": self.watch.to_dict(),
             "baseline": None if buffers is None else [text(one.tobytes()) for one in buffers],
@@ -390,21 +419,7 @@ class Fold:
         fold = cls(log)
         fold.created = Created(*saved["created"])
         fold._set(Experiment.from_dict(saved["experiment"]))
-        names = (
-            "last",
-            "since",
-            "epoch",
-            "rounds",
-            "shadow",
-            "held_by_operator",
-            "held_by_alarm",
-            "stopped",
-            "delta_spent",
-            "lost",
-            "settled",
-            "measured",
-        )
-        for name in names:
+        for name in PLAIN:
             setattr(fold, name, saved[name])
         fold.alarms = [Alarm(*one) for one in saved["alarms"]]
         fold.alarmed, fold.retired, fold._empty = set(saved["alarmed"]), set(saved["retired"]), saved["empty"]

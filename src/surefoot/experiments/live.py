@@ -123,6 +123,7 @@ class Live:
 
     def _start(self, log: Log, fold: Fold) -> None:
         self._log, self._fold, self._lock = log, fold, threading.RLock()
+        fold.take_rounds()
         self._key = bytes.fromhex(fold.created.key)
         self._prefix = fold.created.key[:8]
         self._broken: BaseException | None = None
@@ -190,6 +191,16 @@ class Live:
     def pending(self) -> int:
         """How many decisions wait for feedback."""
         return len(self._fold.order.open)
+
+    @property
+    def rounds(self) -> int:
+        """How many settled decisions were learnt."""
+        return self._fold.rounds
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return self._fold.last
 
     @property
     def log(self) -> Log:
@@ -312,6 +323,19 @@ class Live:
         self._wait(ticket)
         return snapshot
 
+    def bulletin(self) -> dict[str, Any]:
+        """What others need who draw decisions from the present strategy, as JSON-able data."""
+        with self._lock:
+            self._ready()
+            plan, fold = self._current(), self._fold
+            shadows = plan.mode == "shadow" and fold.policy is not None
+            return {
+                "prefix": self._prefix, "arms": list(fold.experiment.arms), "strategy": plan.strategy.tolist(),
+                "weight": plan.weight, "mode": plan.mode, "epoch": fold.epoch, "rounds": fold.rounds,
+                "would": fold.policy.strategy.tolist() if shadows else None, "baseline": fold.safe.tolist(),
+                "timeout": fold.experiment.timeout, "pending": len(fold.order.open), "stopped": fold.stopped,
+            }  # fmt: skip
+
     def admit(self, drawn: Sequence[Decided]) -> list[str | Exception]:
         """Take in decisions that were drawn elsewhere, from snapshots, before their outcomes are known.
 
@@ -341,7 +365,7 @@ class Live:
         self._apply(one, events)
         return "logged"
 
-    def _check_drawn(self, one: Decided) -> None:
+    def _check_drawn(self, one: Any) -> None:
         fold = self._fold
         if type(one.number) is not int or not ELSEWHERE <= one.number < BLOCKS * ELSEWHERE:
             raise RuleError("number", "be in the block of whoever draws", one.number)
@@ -675,7 +699,7 @@ class Live:
         if not events:
             return self._ticket
         try:
-            self._ticket = self._log.append(events)
+            self._ticket = self._log.append(events, self._fold.take_rounds())
         except BaseException as error:
             self._broken = error  # the state is ahead of the log
             raise
@@ -706,10 +730,20 @@ class Live:
     def _choice(self, one: Decided) -> Choice:
         return Choice(self._id(one.number), one.arm, one.propensity, one.epoch, one.mode, one.due, one.would)
 
+    def knows(self, id: str) -> bool:
+        """Whether there is a decision with this id."""
+        with self._lock:
+            return self._found(id) is not None
+
+    def _found(self, id: Any) -> int | None:
+        i, order = number_in(id, self._prefix), self._fold.order
+        known = i is not None and (i < order.issued or i in order.open or (i >= ELSEWHERE and self._log.about(i)))
+        return i if known else None
+
     def _number(self, id: Any) -> int:
         """The number of a decision, from its id."""
-        i, order = number_in(id, self._prefix), self._fold.order
-        if i is not None and (i < order.issued or i in order.open or (i >= ELSEWHERE and self._log.about(i))):
+        i = self._found(id)
+        if i is not None:
             return i
         raise Unknown(f"no decision of {self._fold.experiment.name} has the id {shown(id)}")
 

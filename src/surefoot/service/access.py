@@ -48,7 +48,7 @@ class Access:
         It is found by its digest. How long that takes tells nothing about a key that somebody tries to guess, as nobody
         can choose a digest.
         """
-        self._host.check_ready()
+        self._host.check_started()
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise Problem(401, "unauthorised", "send a key as Authorization: Bearer KEY")

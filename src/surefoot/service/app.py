@@ -21,7 +21,7 @@ RATE = 5_000.0
 NOBODY = Key(0, "nobody", (), None, 0.0, None, None)
 
 
-def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time) -> FastAPI:
+def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time, role: str = "all") -> FastAPI:
     """The service on a database.
 
     Parameters
@@ -32,8 +32,10 @@ def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time) 
         Requests a second that each key may send.
     clock
         Tells the time, in seconds since 1970.
+    role
+        "all", "learner" or "decider"; see `Host`.
     """
-    host = Host(url, clock)
+    host = Host(url, clock, role)
     metrics, access = Metrics(host), Access(host, rate)
 
     @asynccontextmanager

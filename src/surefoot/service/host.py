@@ -1,38 +1,53 @@
-"""The experiments of a service, and the one place where their answers wait for the disk."""
+"""One process of the service: its database, its experiments, and the one place where answers wait for the disk."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar, cast
-
-import sqlalchemy as sa
+from functools import partial
+from typing import Any, TypeVar
 
 from surefoot.experiments.errors import Conflict, Unknown
-from surefoot.experiments.events import LogFailure
+from surefoot.experiments.events import LogFailure, Settled
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.live import Live, warm
+from surefoot.service.acts import SLOW, Acts, prepare
+from surefoot.service.elsewhere import UNLOGGED, Elsewhere, View
+from surefoot.service.learning import Learning, status_of
 from surefoot.service.problems import Problem, logger
+from surefoot.storage.claims import Claimed
 from surefoot.storage.database import Database
+from surefoot.storage.inbox import ANSWERS, CALLS, Gate, new_block
 from surefoot.storage.keys import Key, audit_row, list_keys
+from surefoot.storage.listener import Listener
 from surefoot.storage.log import SqlLog
-from surefoot.storage.schema import experiments
+from surefoot.storage.snapshots import NEWS
 
 T = TypeVar("T")
 
-EXPIRE_EVERY = 0.25
+ROLES = ("all", "decider", "learner")
+OPERATIONS = frozenset({"hold", "stop", "switch", "resume", "change"})
+"""What others must hear of before it is answered."""
+ABOUT: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "feedback": lambda arguments: [item["id"] for item in arguments["items"]],
+    "cancel": lambda arguments: [arguments["id"]],
+}
+"""What is about decisions that were made before, and about which."""
 KEYS_EVERY = 1.0
 RETRY_AFTER = 1.0
 PATIENCE = 10.0
-"""Seconds that a request waits while its experiment is being changed."""
+"""Seconds that a request waits while its experiment is being changed, or until somebody learns a new one."""
 
 
 class Host:
-    """All experiments of a database, running in this process, for one event loop.
+    """One process of the service, for one event loop.
 
+    It learns some experiments itself (`lives`) and knows of the others what their learners publish (`elsewhere`).
     Answers are computed at once and leave after their commit. While one commit is on its way, the answers that come up
     meanwhile wait for the next one, which they share. When the database fails, everything is read from it again: what
     was not answered is forgotten.
@@ -43,104 +58,125 @@ class Host:
         Of the database.
     clock
         Tells the time, in seconds since 1970.
+    role
+        "all"; "learner", to be kept out of the traffic; or "decider", which never learns.
     """
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self.url, self.now = url, clock
+    def __init__(self, url: str, clock: Callable[[], float] = time.time, role: str = "all") -> None:
+        self.url, self.now, self.role = url, clock, role
+        self.owner = f"{socket.gethostname()[:20]} {os.getpid()} {secrets.token_hex(4)}"
+        self.gate = Gate(self.owner)
         self.database = Database.open(url)
+        self.shares = role != "all" or self.database.engine.dialect.name != "sqlite"
         self.lives: dict[str, Live] = {}
+        self.busy: set[str] = set()
         self.keys: dict[str, Key] = {}
-        self.ready = False
+        self.started = self.ready = False
         self.committed: Callable[[float], None] = lambda seconds: None
-        self._closed: set[str] = set()  # experiments that cannot be opened
+        self.unlogged: Callable[[str, int], None] = lambda name, count: None
+        self.elsewhere, self.learning = Elsewhere(self), Learning(self)
         self._prefixes: dict[str, str] = {}
-        self._busy: set[str] = set()
         self._writer = ThreadPoolExecutor(1, "surefoot-commit")
         self._flush: asyncio.Future[None] | None = None
-        self._keys_read = 0.0
         self._task: asyncio.Task[None] | None = None
+        self._listener: Listener | None = None
 
     # The course of life.
 
     async def start(self) -> None:
-        """Open the experiments and compile what they need, in the background; then keep time."""
+        """Open the experiments and compile what they need, in the background; then keep at work."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Write what is waiting and let go of the database."""
         if self._task is not None:
             self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         self.ready = False
         await asyncio.to_thread(self._close)
         self._writer.shutdown()
 
     async def _run(self) -> None:
-        opened = False
         while True:
             try:
-                if not opened:
-                    await asyncio.to_thread(self._open_all)
-                    opened = self.ready = True
-                await asyncio.sleep(EXPIRE_EVERY)
-                self._expire()
-                await self.durable()
-                if self.now() - self._keys_read >= KEYS_EVERY:
-                    await asyncio.to_thread(self.read_keys)
-                opened = not any(live.broken for live in self.lives.values())
-            except Exception:
-                logger.exception("the database failed; it is opened again")
-                opened = False
-            if not opened:
-                self.ready = False
-                opened = await asyncio.to_thread(self._reopen)
-                self.ready = opened
-                if not opened:
-                    await asyncio.sleep(RETRY_AFTER)
+                await self._open()
+                self.started = self.ready = True
+                async with asyncio.TaskGroup() as tasks:
+                    for work in self._duties():
+                        tasks.create_task(work)
+            except* LogFailure as group:
+                logger.warning("the database is opened again: %s", group.exceptions[0])
+            except* Exception:
+                logger.exception("the database is opened again")
+            self.ready = False
+            await asyncio.to_thread(self._close)
+            await asyncio.sleep(RETRY_AFTER)
 
-    def _expire(self) -> None:
-        now = self.now()
-        for name, live in self.lives.items():
-            if name not in self._busy and not live.broken:
-                live.expire(now)
+    def _duties(self) -> Iterator[Any]:
+        yield self._keep_reading_keys()
+        if self.role != "decider":
+            yield self.learning.keep_learning()
+            yield self.learning.keep_claiming()
+            if self.shares:
+                yield self.learning.keep_beating()
+        if self.shares:
+            yield self.elsewhere.keep_looking()
+            yield self.elsewhere.keep_collecting()
+
+    async def _open(self) -> None:
+        if not self.started:
+            await asyncio.to_thread(warm)
+        if self.database.failed:
+            self.database = await asyncio.to_thread(Database.open, self.url)
+        if self.shares:
+            self.database.owner, self.database.gate = self.owner, self.gate
+            self.elsewhere.block = await asyncio.to_thread(new_block, self.database, self.owner, self.now())
+            self._listen()
+        await asyncio.to_thread(self.read_keys)
+        self.lives = {}
+        self.learning.begin()
+        if self.role != "decider":
+            await self.learning.claim()
+        if self.shares:
+            await self.durable()
+            await self.elsewhere.look()
+
+    def _listen(self) -> None:
+        if self.database.engine.dialect.name == "postgresql":
+            loop = asyncio.get_running_loop()
+            events = {CALLS: self.learning.mail, NEWS: self.elsewhere.news, ANSWERS: self.elsewhere.answered}
+            channels = [channel for channel in events if channel != CALLS or self.role != "decider"]
+
+            def heard(channel: str) -> None:
+                loop.call_soon_threadsafe(events[channel].set)
+
+            self._listener = Listener(self.database.engine, channels, heard)
 
     def _close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         try:
             self.database.close()
         except LogFailure as error:
             logger.warning("%s", error)
 
-    def _reopen(self) -> bool:
-        self._close()
-        try:
-            self.database = Database.open(self.url)
-            self._open_all()
-        except LogFailure as error:
-            logger.warning("%s", error)
-            return False
-        return True
+    async def _keep_reading_keys(self) -> None:
+        while True:
+            await asyncio.sleep(KEYS_EVERY)
+            await asyncio.to_thread(self.read_keys)
 
-    def _open_all(self) -> None:
-        warm()
-        self.read_keys()
-        lives = {}
-        self._closed = set()
-        for (name,) in self.database.rows(sa.select(experiments.c.name).order_by(experiments.c.id)):
-            log = SqlLog(self.database, name, waits=False)
-            if log.empty:  # the process ended while it was created
-                continue
-            try:
-                lives[name] = Live.of(log)
-                prepare(lives[name].experiment)
-            except LogFailure:
-                raise
-            except Exception:
-                logger.exception("the experiment %s cannot be opened; the others go on", name)
-                self._closed.add(name)
-        self._take(lives)
+    def read_keys(self) -> None:
+        """Read the keys again, so that a revoked one is refused within seconds."""
+        self.keys = list_keys(self.database)
 
-    def _take(self, lives: dict[str, Live]) -> None:
-        self.lives = lives
-        self._prefixes = {live.prefix: name for name, live in lives.items()}
+    def take(self, name: str, live: Live | None) -> None:
+        """Learn an experiment here from now on, or not any more."""
+        self.lives = {other: one for other, one in self.lives.items() if other != name}
+        if live is not None:
+            self.lives[name] = live
+            self._prefixes[live.prefix] = name
+            self.elsewhere.views.pop(name, None)
 
     # Answers.
 
@@ -169,95 +205,172 @@ class Host:
     def _committed(self, flush: asyncio.Future[None]) -> None:
         if not flush.cancelled() and flush.exception() is not None:
             self.ready = False  # until the database is opened again
+            self.learning.mail.set()
+
+    # Experiments.
+
+    def check_started(self) -> None:
+        """Refuse a request while keys and experiments are not known."""
+        if not self.started:
+            raise Problem(503, "busy", "the service is starting", retry_after=RETRY_AFTER)
 
     def check_ready(self) -> None:
-        """Refuse a request while experiments are not open."""
+        """Refuse a request that needs the database while there is none."""
+        self.check_started()
         if not self.ready:
-            raise Problem(503, "busy", "the service is starting, or its database has failed", retry_after=RETRY_AFTER)
+            raise Problem(503, "busy", "the database has failed", retry_after=RETRY_AFTER)
 
-    def live(self, name: str) -> Live:
-        """The running experiment of a name."""
-        self.check_ready()
-        if name in self._busy:
+    @property
+    def names(self) -> list[str]:
+        """All experiments that are known here."""
+        return [*self.lives, *(name for name, view in self.elsewhere.views.items() if view.published)]
+
+    async def find(self, name: str) -> Live | View:
+        """An experiment, when it is not being changed."""
+        await self.idle(name)
+        self.check_started()
+        if name in self.busy:
             raise Problem(503, "busy", f"the experiment {name} is being changed", retry_after=RETRY_AFTER)
         live = self.lives.get(name)
-        if name in self._closed or (live is not None and live.broken):
-            raise Problem(503, "busy", f"the experiment {name} is not open", retry_after=RETRY_AFTER)
-        if live is None:
-            raise Unknown(f"there is no experiment {name!r}")
-        return live
+        if live is not None:
+            self.check_ready()
+            if live.broken:
+                raise Problem(503, "busy", f"the experiment {name} is not open", retry_after=RETRY_AFTER)
+            return live
+        if self.shares and name not in self.elsewhere.views and self.ready:
+            await self.elsewhere.look()  # it may be new
+        if name in self.elsewhere.views:
+            return self.elsewhere.view(name)
+        self.check_ready()
+        if name in self.learning.closed:
+            raise Problem(503, "busy", self.learning.closed[name], retry_after=RETRY_AFTER)
+        raise Unknown(f"there is no experiment {name!r}")
+
+    async def idle(self, *names: str) -> None:
+        """Wait while one of these experiments is being changed, but not for long."""
+        until = time.monotonic() + PATIENCE
+        while not self.busy.isdisjoint(names) and time.monotonic() < until:
+            await asyncio.sleep(0.02)
 
     def name_of(self, id: str) -> str:
         """The name of the experiment that made a decision."""
-        self.check_ready()
-        name = self._prefixes.get(id.partition("-")[0])
+        self.check_started()
+        prefix = id.partition("-")[0]
+        if prefix == UNLOGGED:
+            raise Unknown(f"decision {id!r} was made without a log, so nothing is learnt from it")
+        name = self._prefixes.get(prefix)
         if name is None:
+            name = next((one.name for one in self.elsewhere.views.values() if one.prefix == prefix), None)
+        if name is None:
+            self.check_ready()
             raise Unknown(f"there is no decision {id!r}")
         return name
 
-    # Changes.
+    async def ask(self, name: str, verb: str, who: str = "", **arguments: Any) -> Any:
+        """Have a request carried out by the process that learns the experiment; see `Acts`."""
+        found = await self.find(name)
+        if isinstance(found, View):
+            if verb == "decide":
+                return await self.elsewhere.decide(found, **arguments)
+            return await self.elsewhere.ask(found, verb, who, arguments)
+        if verb in ABOUT and self.shares and self._unheard(found, *ABOUT[verb](arguments)):
+            await self.learning.take_in()  # a decider may have just answered with these decisions
+            found = await self.find(name)
+            assert isinstance(found, Live)
+        database = self.database
+        answer = await self.act(found, verb, who, arguments, self.now())
+        if verb in OPERATIONS:
+            self.learning.publish(found)
+        await self.durable(database)
+        return answer
 
-    async def create(self, experiment: Experiment, mode: str, who: str) -> Live:
-        """Begin an experiment."""
+    @staticmethod
+    def _unheard(live: Live, *ids: str) -> bool:
+        return any("." in id and not live.knows(id) for id in ids)
+
+    async def act(self, live: Live, verb: str, who: str, arguments: dict[str, Any], at: float) -> Any:
+        """Carry out a request here, without waiting for the disk."""
+        work = partial(getattr(Acts(live, at, who), verb), **arguments)
+        if verb in SLOW:
+            return await self._in_thread(live.experiment.name, work)
+        return work()
+
+    async def _in_thread(self, name: str, work: Callable[[], T]) -> T:
+        """Do something that takes long, and keep requests off the experiment meanwhile."""
+        self.busy.add(name)
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            self.busy.discard(name)
+
+    async def create(self, experiment: Experiment, mode: str, who: str) -> dict[str, Any]:
+        """Begin an experiment; returns its status."""
         self.check_ready()
         name, database = experiment.name, self.database
-        if name in self.lives or name in self._busy or name in self._closed:
-            raise Conflict(f"there is an experiment {name!r} already")
+        taken = Conflict(f"there is an experiment {name!r} already")
+        if name in self.names or name in self.busy or name in self.learning.closed:
+            raise taken
 
         def begin() -> Live:
             prepare(experiment)
-            log = SqlLog(database, name, waits=False)
+            try:
+                log = SqlLog(database, name, waits=False, alone=True)
+            except Claimed:
+                raise taken from None
+            if not log.empty:
+                raise taken
             log.beside = [audit_row(self.now(), who, "create", name, None, experiment.to_dict())]
             return Live(experiment, mode=mode, log=log)
 
         live = await self._in_thread(name, begin)
         await self.durable(database)
         if self.database is database:
-            self._take({**self.lives, name: live})
-        return live
+            self.learning.take_on(live)
+            if self.role == "decider":
+                await self.learning.release(name)
+                await self._learnt(name)
+        return status_of(live)
 
-    async def change(self, live: Live, who: str, action: str, reason: str, work: Callable[[], T], **detail: Any) -> T:
-        """Change an experiment in a thread, with an entry in the audit in the same commit."""
-        database, name = self.database, live.experiment.name
-        with self.audited(live, who, action, reason, **detail):
-            found = await self._in_thread(name, work)
-        await self.durable(database)
-        return found
-
-    @contextmanager
-    def audited(self, live: Live, who: str, action: str, reason: str, **detail: Any) -> Iterator[None]:
-        """What is changed inside goes into the audit, in the same commit; if nothing is, nothing does."""
-        log = cast(SqlLog, live.log)
-        log.beside = [audit_row(self.now(), who, action, live.experiment.name, reason, detail)]
-        try:
-            yield
-        finally:
-            log.beside = []
-
-    async def _in_thread(self, name: str, work: Callable[[], T]) -> T:
-        """Do something that takes long, and keep requests off the experiment meanwhile."""
-        self._busy.add(name)
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            self._busy.discard(name)
-
-    async def idle(self, *names: str) -> None:
-        """Wait while one of these experiments is being changed, but not for long."""
+    async def _learnt(self, name: str) -> None:
+        """Wait until another process learns an experiment, but not for long."""
         until = time.monotonic() + PATIENCE
-        while not self._busy.isdisjoint(names) and time.monotonic() < until:
-            await asyncio.sleep(0.02)
+        while time.monotonic() < until:
+            view = self.elsewhere.views.get(name)
+            if view is not None and self.elsewhere.fresh(view):
+                return
+            await asyncio.sleep(0.1)
 
-    async def open(self, name: str) -> Live:
-        """The running experiment of a name, when it is not being changed."""
-        await self.idle(name)
-        return self.live(name)
+    async def status(self, name: str) -> dict[str, Any]:
+        """The status of an experiment; of one that is learnt elsewhere, as it was published last."""
+        found = await self.find(name)
+        return status_of(found) if isinstance(found, Live) else await self.elsewhere.status(found)
 
-    def read_keys(self) -> None:
-        """Read the keys again, so that a revoked one is refused within seconds."""
-        self.keys, self._keys_read = list_keys(self.database), self.now()
+    async def strategy(self, name: str) -> dict[str, Any]:
+        """What decisions are drawn from, once it is on disk: nobody draws from what may be forgotten."""
+        found = await self.find(name)
+        if isinstance(found, View):
+            self.elsewhere.check_fresh(found)
+            shares = found.strategy.tolist()
+            return drawn_from(found.arms, shares, found.weight, found.epoch, found.mode)
+        snapshot = found.snapshot(self.now())
+        await self.durable()
+        return drawn_from(snapshot.arms, snapshot.strategy.tolist(), snapshot.weight, snapshot.epoch, snapshot.mode)
+
+    async def learnt(self, name: str) -> int:
+        """How many rounds of an experiment were learnt."""
+        found = await self.find(name)
+        return found.rounds
+
+    async def rounds(self, name: str, after: int, limit: int) -> tuple[str, Iterator[Settled]]:
+        """The settled rounds of an experiment after a number, and how the ids of its decisions begin."""
+        found = await self.find(name)
+        if isinstance(found, Live):
+            return found.prefix, found.log.rounds(after, limit)
+        log = await asyncio.to_thread(SqlLog, self.database, name)
+        return found.prefix, log.rounds(after, limit)
 
 
-def prepare(experiment: Experiment) -> None:
-    """Compile what an experiment will use, so that no request has to wait for it."""
-    warm(experiment.policy, experiment.options)
+def drawn_from(arms: Sequence[str], shares: list[float], weight: float, epoch: int, mode: str) -> dict[str, Any]:
+    """A strategy as outsiders read it."""
+    strategy = dict(zip(arms, shares, strict=True))
+    return {"strategy": strategy, "safe_weight": 1.0 - weight, "epoch": epoch, "mode": mode}

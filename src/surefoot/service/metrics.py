@@ -22,8 +22,10 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._answers = self._counter("surefoot_answers", "Answers by status", "method", "route", "status")
-        self.decisions = self._counter("surefoot_decisions", "Decisions answered with", "experiment", "mode")
-        self.feedback = self._counter("surefoot_feedback", "Feedback by how it was taken", "experiment", "status")
+        self._decisions = self._counter("surefoot_decisions", "Decisions answered with", "experiment", "mode")
+        self._feedback = self._counter("surefoot_feedback", "Feedback by how it was taken", "experiment", "status")
+        unlogged = self._counter("surefoot_unlogged", "Decisions for the baseline that are in no log", "experiment")
+        host.unlogged = lambda name, count: unlogged.labels(name).inc(count)
         commits = Histogram(
             "surefoot_commit_seconds", "Time of a commit, which answers share", buckets=SECONDS, registry=self._registry
         )
@@ -44,6 +46,14 @@ class Metrics:
             answers[status].inc()
 
         return seen
+
+    def decided(self, experiment: str, mode: str) -> None:
+        """Count a decision."""
+        self._decisions.labels(experiment, mode).inc()
+
+    def reported(self, experiment: str, status: str) -> None:
+        """Count feedback."""
+        self._feedback.labels(experiment, status).inc()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The state of the experiments, as Prometheus asks for it."""

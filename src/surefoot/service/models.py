@@ -298,14 +298,63 @@ class Counted(Struct):
 
 
 class Strategy(Struct):
-    """A strategy to draw from until `lease` (seconds since 1970), in the order of the arms."""
+    """A strategy to draw from until `lease` (seconds since 1970), or for `lease_seconds`, in the order of the arms."""
 
     strategy: dict[str, float]
     safe_weight: float
     epoch: int
-    rounds: int
     mode: Literal["live", "safe", "shadow"]
+    rounds: int
     lease: float
+    lease_seconds: float
+
+
+class Nothing(Body):
+    """An empty object."""
+
+
+class Block(Struct):
+    """Ids for decisions that the caller draws: `prefix-block.0`, `prefix-block.1`, and so on up to 2^32 - 1.
+
+    Feedback is due `timeout` seconds after a decision.
+    """
+
+    prefix: str
+    block: int
+    timeout: float
+
+
+class DrawnItem(Body):
+    """A decision that the caller has drawn from the strategy."""
+
+    id: str
+    arm: str
+    propensity: float
+    safe_weight: float
+    mode: Literal["live", "safe", "shadow"]
+    epoch: int
+    at: float
+    due: float
+
+
+class DrawnBody(Body):
+    """Decisions that the caller has drawn, in their order. Log them before their outcomes are known."""
+
+    items: Annotated[list[DrawnItem], Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
+class LoggedItem(Struct):
+    """What became of a decision that the caller has drawn."""
+
+    id: str
+    status: Literal["logged", "replayed"] | UnsetType = UNSET
+    problem: ProblemBody | UnsetType = UNSET
+
+
+class LoggedItems(Struct):
+    """What became of decisions that the caller has drawn, in their order."""
+
+    items: list[LoggedItem]
 
 
 # Operating.
@@ -368,11 +417,13 @@ class Round(Struct):
 
     seq: int
     id: str | None
+    epoch: int
     arm: str
     propensity: float | None
     source: Literal["feedback", "timeout", "observation"]
     loss: float | None
     costs: dict[str, float]
+    at: float
 
 
 class Health(Struct):
@@ -438,9 +489,11 @@ def _finite(text: str) -> float:
     return number
 
 
-def experiment_of(body: Struct, before: Experiment | None = None) -> Experiment:
-    """The experiment that a request describes, as a whole or by what changes."""
-    described = msgspec.to_builtins(body)
-    for key in ("reason", "keep"):
-        described.pop(key, None)
-    return Experiment.from_dict(described if before is None else before.to_dict() | described)
+def experiment_of(body: ExperimentBody) -> Experiment:
+    """The experiment that a request describes."""
+    return Experiment.from_dict(msgspec.to_builtins(body))
+
+
+def changes_of(body: ChangeBody) -> dict[str, Any]:
+    """The fields of the experiment that a request changes."""
+    return {name: value for name, value in msgspec.to_builtins(body).items() if name not in ("reason", "keep")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -80,6 +81,13 @@ class Problem(Exception):
         super().__init__(detail)
         self.status, self.kind, self.detail = status, kind, detail
         self.pointer, self.parameter, self.retry_after = pointer, parameter, retry_after
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Problem:
+        """The problem with this body."""
+        kind = str(body["type"]).rpartition(":")[2]
+        retry_after = 1.0 if body["status"] in (429, 503) else None
+        return cls(body["status"], kind, body["detail"], body.get("pointer"), body.get("parameter"), retry_after)
 
     def to_dict(self) -> dict[str, Any]:
         """The body of the answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -13,28 +14,27 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from surefoot.experiments.errors import Conflict, Stopped, Unknown
-from surefoot.experiments.events import LogFailure
-from surefoot.experiments.live import Choice, Live
-from surefoot.experiments.status import Status
+from surefoot.experiments.errors import Stopped, Unknown
+from surefoot.experiments.live import Live
 from surefoot.rules import RuleError
 from surefoot.service import models
 from surefoot.service.access import check_role
+from surefoot.service.acts import answered, prepare
+from surefoot.service.elsewhere import LEASE
 from surefoot.service.forecast import forecast
-from surefoot.service.host import Host, prepare
+from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
-from surefoot.service.models import experiment_of, parse
-from surefoot.service.problems import HEADERS, Problem, problem_of
-from surefoot.service.rounds import settled_rounds
+from surefoot.service.models import changes_of, experiment_of, parse
+from surefoot.service.problems import HEADERS, Problem
+from surefoot.service.rounds import shown
+from surefoot.storage.inbox import new_block
 from surefoot.storage.keys import Key, read_audit
 
 T = TypeVar("T")
 
 MOST_BYTES = 1_000_000
-MOST_PENDING = 100_000
 LONGEST_POLL = 30.0
 LOOK_EVERY = 0.1
-LEASE = 60.0
 LINES_AT_ONCE = 1_000
 MOST_ENTRIES = 1_000
 MOST_ROUNDS = 10**12
@@ -122,6 +122,10 @@ class Routes:
                   parameters=("If-Match",), problems=(*changing, 412, 428)),
             Route("POST", f"{one}/decisions", self.decide, "Decide", ("decide",), m.DecideBody, m.Decisions, 201,
                   ("Idempotency-Key",), changing),
+            Route("POST", f"{one}/blocks", self.new_block, "Ids for decisions that the caller draws", ("decide",),
+                  m.Nothing, m.Block, 201, problems=(404, 422)),
+            Route("POST", f"{one}/drawn", self.drawn, "Log decisions that the caller has drawn", ("decide",),
+                  m.DrawnBody, m.LoggedItems, problems=(404, 422)),
             Route("GET", f"{one}/strategy", self.strategy, "The strategy, to draw from for a while",
                   ("read", "decide"), None, m.Strategy, parameters=("If-None-Match", "wait"), problems=(404, 422)),
             Route("POST", f"{one}/observations", self.observe, "Learn from arms that were chosen elsewhere", admin,
@@ -166,37 +170,32 @@ class Routes:
         if dry:
             await asyncio.to_thread(prepare, experiment)
             return answer({"experiment": experiment.to_dict(), "forecast": forecast(experiment)})
-        live = await self.host.create(experiment, mode, call.who)
-        return self._status(live, 201)
+        return answer(await self.host.create(experiment, mode, call.who), 201, ETag='"0"')
 
     async def list_all(self, call: Call) -> Response:
         """List the experiments that the key may read."""
-        lives = [live for name, live in self.host.lives.items() if call.key.experiment in (None, name)]
-        found = await asyncio.to_thread(lambda: [summary(live.status()) for live in lives])
+        self.host.check_ready()
+        names = [name for name in self.host.names if call.key.experiment in (None, name)]
+        found = [summary(await self.host.status(name)) for name in names]
         return answer({"experiments": found})
 
     async def get(self, call: Call) -> Response:
         """The status of an experiment."""
-        return self._status(await self.host.open(call.name))
-
-    def _status(self, live: Live, status: int = 200) -> Response:
-        found = live.status()
-        return answer({**found.to_dict(), "experiment": live.experiment.to_dict()}, status, ETag=f'"{found.epoch}"')
+        found = await self.host.status(call.name)
+        return answer(found, ETag=f'"{found["epoch"]}"')
 
     async def patch(self, call: Call) -> Response:
         """Begin a new epoch."""
         body = await call.body(models.ChangeBody)
-        live = await self.host.open(call.name)
-        check_epoch(call.request, live.status().epoch)
-        experiment = experiment_of(body, live.experiment)
-
-        def begin() -> bool:
-            prepare(experiment)
-            return live.change(experiment, body.reason, body.keep)
-
-        kept = await self.host.change(live, call.who, "change", body.reason, begin, experiment=experiment.to_dict())
-        epoch = live.status().epoch
-        return answer({"epoch": epoch, "kept": kept}, ETag=f'"{epoch}"')
+        await self.host.find(call.name)
+        told = call.request.headers.get("if-match")
+        if told is None:
+            raise Problem(428, "condition", "send the epoch that you have read as If-Match", parameter="If-Match")
+        found = await self.host.ask(
+            call.name, "change", call.who, fields=changes_of(body), reason=body.reason, keep=body.keep,
+            epoch=told.strip().strip('"'),
+        )  # fmt: skip
+        return answer(found, ETag=f'"{found["epoch"]}"')
 
     async def strategy(self, call: Call) -> Response:
         """The strategy; with If-None-Match and `wait`, when it has changed."""
@@ -204,21 +203,15 @@ class Routes:
         seen = [tag.strip() for tag in call.request.headers.get("if-none-match", "").split(",")]
         until = asyncio.get_running_loop().time() + wait
         while True:
-            snapshot = (await self.host.open(call.name)).snapshot(self.host.now(), LEASE)
-            await self.host.durable()  # nobody draws from what may be forgotten
-            parts = f"{snapshot.epoch} {snapshot.mode} {snapshot.weight}".encode() + snapshot.strategy.tobytes()
-            tag = f'"{hashlib.blake2b(parts, digest_size=12).hexdigest()}"'
+            found = await self.host.strategy(call.name)
+            tag = f'"{hashlib.blake2b(msgspec.json.encode(found), digest_size=12).hexdigest()}"'
             if tag not in seen:
                 break
             if asyncio.get_running_loop().time() >= until:
                 return Response(None, 304, HEADERS | {"ETag": tag})
             await asyncio.sleep(LOOK_EVERY)
-        found = {
-            "strategy": dict(zip(snapshot.arms, snapshot.strategy.tolist(), strict=True)),
-            "safe_weight": 1.0 - snapshot.weight, "epoch": snapshot.epoch, "rounds": snapshot.seq,
-            "mode": snapshot.mode, "lease": snapshot.lease,
-        }  # fmt: skip
-        return answer(found, ETag=tag)
+        lease = {"rounds": await self.host.learnt(call.name), "lease": self.host.now() + LEASE, "lease_seconds": LEASE}
+        return answer({**found, **lease}, ETag=tag)
 
     # Decisions and feedback.
 
@@ -228,27 +221,68 @@ class Routes:
         key = call.request.headers.get("idempotency-key")
         if key is not None and not 1 <= len(key.strip()) <= len(key) <= 500:
             raise Problem(422, "invalid", "the header must have 1 to 500 characters", parameter="Idempotency-Key")
-        live = await self.host.open(call.name)
-        choices = self._decide(live, body.count, body.arms, body.unit, key)
-        await self.host.durable()
-        return answer({"decisions": [decision(choice) for choice in choices]}, 201)
+        found = await self._decide(call.name, body.count, body.arms, body.unit, key)
+        return answer({"decisions": [decision(one) for one in found]}, 201)
 
-    def _decide(
-        self, live: Live, count: int, arms: list[str] | None, unit: str | None, key: str | None = None
-    ) -> list[Choice]:
-        if live.pending + count > MOST_PENDING:
-            raise Problem(
-                429, "too-many", f"{live.pending} decisions wait for feedback, and {MOST_PENDING} may", retry_after=1
-            )
-        try:
-            choices: list[Choice] = live.decide(self.host.now(), count, arms, key, unit)
-        except Conflict as error:
-            if key is None:
-                raise
-            raise Problem(422, "conflict", str(error), parameter="Idempotency-Key") from None
-        for choice in choices:
-            self.metrics.decisions.labels(live.experiment.name, choice.mode).inc()
-        return choices
+    async def _decide(
+        self, name: str, count: int, arms: list[str] | None, unit: str | None, key: str | None = None
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self.host.ask(name, "decide", count=count, arms=arms, unit=unit, key=key)
+        for one in found:
+            self.metrics.decided(name, one["mode"])
+        return found
+
+    async def new_block(self, call: Call) -> Response:
+        """Ids for decisions that the caller draws by itself."""
+        await call.body(models.Nothing)
+        found = await self.host.find(call.name)
+        block = await asyncio.to_thread(new_block, self.host.database, call.who, self.host.now())
+        timeout = found.experiment.timeout if isinstance(found, Live) else found.timeout
+        return answer({"prefix": found.prefix, "block": block, "timeout": timeout}, 201)
+
+    async def drawn(self, call: Call) -> Response:
+        """Log decisions that the caller has drawn, in their order."""
+        items = msgspec.to_builtins((await call.body(models.DrawnBody)).items)
+        return answer({"items": await self.host.ask(call.name, "drawn", items=items)})
+
+    async def feedback(self, call: Call) -> Response:
+        """Take feedback on a decision."""
+        body = await call.body(models.FeedbackBody)
+        item = {"id": call.request.path_params["id"], "outcome": body.outcome}
+        (found,) = await self._feedback(self._deciding(call, item["id"]), [item])
+        if "problem" in found:
+            raise Problem.of(found["problem"])
+        return answer({"status": found["status"]})
+
+    async def feedback_many(self, call: Call) -> Response:
+        """Take feedback on many decisions, each on its own."""
+        body = await call.body(models.FeedbackBatch)
+        items: list[dict[str, Any]] = msgspec.to_builtins(body.items)
+        found: list[dict[str, Any]] = [{}] * len(items)
+        places: dict[str, list[int]] = {}
+        for i, item in enumerate(items):
+            try:
+                places.setdefault(self._deciding(call, item["id"]), []).append(i)
+            except Unknown as error:
+                found[i] = answered(item["id"], error)
+        taken = await asyncio.gather(
+            *(self._feedback(name, [items[i] for i in some]) for name, some in places.items()), return_exceptions=True
+        )
+        for some, answers in zip(places.values(), taken, strict=True):
+            if isinstance(answers, BaseException):
+                if len(places) == 1 or not isinstance(answers, Exception):
+                    raise answers
+                answers = [answered(items[i]["id"], answers) for i in some]
+            for i, one in zip(some, answers, strict=True):
+                found[i] = one
+        return answer({"items": found})
+
+    async def _feedback(self, name: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self.host.ask(name, "feedback", items=items)
+        for one in found:
+            if "status" in one:
+                self.metrics.reported(name, one["status"])
+        return found
 
     def _deciding(self, call: Call, id: str) -> str:
         """The experiment that made a decision, if the key is for it; else no such decision is known."""
@@ -257,121 +291,63 @@ class Routes:
             raise Unknown(f"there is no decision {id!r}")
         return name
 
-    async def feedback(self, call: Call) -> Response:
-        """Take feedback on a decision."""
-        body, id = await call.body(models.FeedbackBody), call.request.path_params["id"]
-        live = await self.host.open(self._deciding(call, id))
-        status = live.feedback(id, body.outcome, self.host.now())
-        await self.host.durable()
-        self.metrics.feedback.labels(live.experiment.name, status).inc()
-        return answer({"status": status})
-
-    async def feedback_many(self, call: Call) -> Response:
-        """Take feedback on many decisions, each on its own."""
-        body = await call.body(models.FeedbackBatch)
-        await self.host.idle(*self.host.lives)
-        found = [self._take(call, item) for item in body.items]
-        await self.host.durable()
-        return answer({"items": found})
-
-    def _take(self, call: Call, item: models.FeedbackItem) -> dict[str, Any]:
-        try:
-            live = self.host.live(self._deciding(call, item.id))
-            status = live.feedback(item.id, item.outcome, self.host.now())
-        except LogFailure:
-            raise
-        except (Problem, Unknown, Conflict, RuleError) as error:
-            return {"id": item.id, "problem": problem_of(error).to_dict()}
-        self.metrics.feedback.labels(live.experiment.name, status).inc()
-        return {"id": item.id, "status": status}
-
     async def cancel(self, call: Call) -> Response:
         """Take back a decision."""
         body, id = await call.body(models.ReasonBody), call.request.path_params["id"]
-        live = await self.host.open(self._deciding(call, id))
-        with self.host.audited(live, call.who, "cancel", body.reason, decision=id):
-            live.cancel(id, body.reason)
-        await self.host.durable()
+        await self.host.ask(self._deciding(call, id), "cancel", call.who, id=id, reason=body.reason)
         return Response(None, 204, HEADERS)
 
     async def observe(self, call: Call) -> Response:
         """Learn from arms that were chosen elsewhere: all items, or none if one of them is wrong."""
         body = await call.body(models.Observations)
-        live = await self.host.open(call.name)
-        with self.host.audited(live, call.who, "observe", body.reason, count=len(body.items)):
-            live.observe_many([(item.arm, item.outcome) for item in body.items])
-        await self.host.durable()
-        return answer({"count": len(body.items)})
+        items = msgspec.to_builtins(body.items)
+        count = await self.host.ask(call.name, "observe", call.who, items=items, reason=body.reason)
+        return answer({"count": count})
 
     # Operating.
 
     async def hold(self, call: Call) -> Response:
         """Hold an experiment."""
-        body = await call.body(models.ReasonBody)
-        return await self._operate(call, "hold", body.reason, lambda live: live.hold(body.reason))
+        return await self._operate(call, "hold", models.ReasonBody)
 
     async def stop(self, call: Call) -> Response:
         """End an experiment."""
-        body = await call.body(models.ReasonBody)
-        return await self._operate(call, "stop", body.reason, lambda live: live.stop(body.reason))
+        return await self._operate(call, "stop", models.ReasonBody)
 
     async def switch(self, call: Call) -> Response:
         """Begin or end shadow mode."""
-        body = await call.body(models.SwitchBody)
-        return await self._operate(call, f"switch to {body.mode}", body.reason,
-                                   lambda live: live.switch(body.mode, body.reason))  # fmt: skip
+        return await self._operate(call, "switch", models.SwitchBody)
 
     async def resume(self, call: Call) -> Response:
         """End a hold."""
-        body = await call.body(models.ResumeBody)
-        after = None if body.experiment is None else experiment_of(body.experiment)
-        live = await self.host.open(call.name)
-        state = live.status().state
-        if state not in ("held", "stopped"):
-            raise Conflict(f"the experiment {call.name} is {state}, and only one that is held can be resumed")
+        return await self._operate(call, "resume", models.ResumeBody)
 
-        def begin() -> None:
-            if after is not None:
-                prepare(after)
-            live.resume(body.reason, after)
-
-        await self.host.change(live, call.who, "resume", body.reason, begin)
-        return done(live)
-
-    async def _operate(self, call: Call, action: str, reason: str, work: Callable[[Live], None]) -> Response:
-        live = await self.host.open(call.name)
-        with self.host.audited(live, call.who, action, reason):
-            work(live)
-        await self.host.durable()
-        return done(live)
+    async def _operate(self, call: Call, verb: str, kind: type[msgspec.Struct]) -> Response:
+        arguments = msgspec.to_builtins(await call.body(kind))
+        return answer(await self.host.ask(call.name, verb, call.who, **arguments))
 
     async def hold_all(self, call: Call) -> Response:
         """Hold every experiment that is not stopped."""
         check_role(call.key, ("admin",), None)
         body = await call.body(models.ReasonBody)
         held = []
-        for name in list(self.host.lives):
-            live = await self.host.open(name)
-            with self.host.audited(live, call.who, "hold", body.reason):
-                try:
-                    live.hold(body.reason)
-                except Stopped:
-                    continue
-            held.append(name)
-        await self.host.durable()
+        for name in self.host.names:
+            with suppress(Stopped):
+                await self.host.ask(name, "hold", call.who, reason=body.reason)
+                held.append(name)
         return answer({"held": held})
 
     # Reading.
 
     async def alarms(self, call: Call) -> Response:
         """All alarms of an experiment."""
-        return answer({"alarms": (await self.host.open(call.name)).status().to_dict()["alarms"]})
+        return answer({"alarms": (await self.host.status(call.name))["alarms"]})
 
     async def rounds(self, call: Call) -> Response:
         """The settled rounds after a number, one a line."""
         after, limit = page(call, MOST_ROUNDS)
-        live = await self.host.open(call.name)
-        source = islice(settled_rounds(live.log, live.prefix), after, after + limit)
+        prefix, found = await self.host.rounds(call.name, after, limit)
+        source = (shown(one, prefix) for one in found)
         first = await asyncio.to_thread(lines, source)  # an error comes before the answer begins
 
         async def body() -> AsyncIterator[bytes]:
@@ -384,7 +360,7 @@ class Routes:
 
     async def audit(self, call: Call) -> Response:
         """Who changed an experiment."""
-        await self.host.open(call.name)
+        await self.host.find(call.name)
         return await self._audit(call, call.name)
 
     async def audit_all(self, call: Call) -> Response:
@@ -393,6 +369,7 @@ class Routes:
         return await self._audit(call, None)
 
     async def _audit(self, call: Call, name: str | None) -> Response:
+        self.host.check_ready()
         after, limit = page(call, MOST_ENTRIES)
         entries = await asyncio.to_thread(read_audit, self.host.database, name, after, limit)
         return answer({"entries": entries})
@@ -402,9 +379,11 @@ class Routes:
         return answer({"status": "alive"})
 
     async def readiness(self, _: Call) -> Response:
-        """The experiments are open."""
-        self.host.check_ready()
-        return answer({"status": "ready"})
+        """The experiments are open. A decider that has lost the database is still of use."""
+        if self.host.role != "decider":
+            self.host.check_ready()
+        self.host.check_started()
+        return answer({"status": "ready" if self.host.ready else "degraded"})
 
     async def measure(self, _: Call) -> Response:
         """Metrics for Prometheus."""
@@ -420,7 +399,7 @@ class Routes:
             unit = context.get("targetingKey")
             if unit is not None and not isinstance(unit, str):
                 return evaluation_failure(call.name, 400, "INVALID_CONTEXT", "targetingKey must be text")
-            choice = self._decide(await self.host.open(call.name), 1, None, unit)[0]
+            (choice,) = await self._decide(call.name, 1, None, unit)
         except Unknown as error:
             return evaluation_failure(call.name, 404, "FLAG_NOT_FOUND", str(error))
         except (RuleError, Stopped) as error:
@@ -429,12 +408,10 @@ class Routes:
             if error.status not in (400, 422):
                 raise
             return evaluation_failure(call.name, 400, "PARSE_ERROR", error.detail)
-        await self.host.durable()
-        metadata = {"id": choice.id, "propensity": choice.propensity, "epoch": choice.epoch, "mode": choice.mode,
-                    "due": choice.due}  # fmt: skip
+        metadata = {name: choice[name] for name in ("id", "propensity", "epoch", "mode", "due")}
         return answer({
-            "key": call.name, "value": choice.arm, "variant": choice.arm,
-            "reason": "SPLIT" if choice.mode == "live" else "DEFAULT", "metadata": metadata,
+            "key": call.name, "value": choice["arm"], "variant": choice["arm"],
+            "reason": "SPLIT" if choice["mode"] == "live" else "DEFAULT", "metadata": metadata,
         })  # fmt: skip
 
 
@@ -452,30 +429,15 @@ async def read_body(request: Request) -> bytes:
     raise Problem(413, "too-large", f"a body may have {MOST_BYTES} bytes")
 
 
-def decision(choice: Choice) -> dict[str, Any]:
+def decision(choice: dict[str, Any]) -> dict[str, Any]:
     """A decision; what the policy would have served is there in shadow mode only."""
-    return {name: value for name, value in choice._asdict().items() if value is not None}
+    return {name: value for name, value in choice.items() if value is not None}
 
 
-def done(live: Live) -> Response:
-    """The state that an experiment is in after an operation."""
-    status = live.status()
-    return answer({"name": status.name, "state": status.state, "epoch": status.epoch})
-
-
-def summary(status: Status) -> dict[str, Any]:
+def summary(status: dict[str, Any]) -> dict[str, Any]:
     """An experiment in a list."""
     names = ("name", "state", "epoch", "rounds", "pending")
-    return {**{name: getattr(status, name) for name in names}, "alarms": len(status.alarms)}
-
-
-def check_epoch(request: Request, epoch: int) -> None:
-    """Refuse a change of an experiment that has changed since the caller read it."""
-    told = request.headers.get("if-match")
-    if told is None:
-        raise Problem(428, "condition", "send the epoch that you have read as If-Match", parameter="If-Match")
-    if told.strip().strip('"') != str(epoch):
-        raise Problem(412, "changed", f"the epoch is {epoch}, and If-Match is {told}", parameter="If-Match")
+    return {**{name: status[name] for name in names}, "alarms": len(status["alarms"])}
 
 
 def number_up_to(most: float) -> Callable[[str], float | None]:

@@ -43,12 +43,12 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(url: str, host: str, port: int, rate: float = RATE) -> None:
+def serve(url: str, host: str, port: int, rate: float = RATE, role: str = "all") -> None:
     """Answer requests until the process is asked to end; print the address and, at the first start, an admin key."""
     sys.setswitchinterval(SWITCH)
     with bound(host, port) as listener:
         key = first_key(url)
-        app = build(url, rate)
+        app = build(url, rate, role=role)
         shown = f"[{host}]" if ":" in host else host
         print(f"address: http://{shown}:{listener.getsockname()[1]}", flush=True)
         if key is not None:

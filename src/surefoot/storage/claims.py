@@ -1,16 +1,23 @@
-"""Claims on experiments in files: one process runs an experiment, and others are refused.
+"""Claims on experiments: one process runs an experiment, and others are refused.
 
-A claim is a lock on a file beside the database. The system lets go of it when the process ends, however it ends. Within
-a process it may be held several times, so that a log can be opened again without closing it first. If two of those
-write, the numbers of their events collide, and the second is refused then.
+For a database in a file, a claim is a lock on a file beside it. In PostgreSQL it is an advisory lock of a connection
+that is kept for claims. The system, or the server, lets go of both when the process ends, however it ends. Should two
+processes believe that they run an experiment all the same, the numbers of their events collide, and the second to write
+is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
 from surefoot.experiments.events import LogFailure
 
@@ -23,33 +30,153 @@ except ImportError:  # not on Windows
 _LOCK = threading.Lock()
 _HELD: dict[tuple[int, Path], tuple[IO[bytes], int]] = {}
 """By process and path: the file that is locked, and how often it is claimed. A forked process has to claim anew."""
+PRESENT = 0x5F00
+"""The class of the advisory locks by which learners show that they are there."""
 
 
-def claim(database: Path, name: str) -> Path:
-    """Claim an experiment; returns what `release` takes."""
-    path = database.with_name(f"{database.name}.{name}.lock")
-    if fcntl is None:
-        return path
-    with _LOCK:
-        held = _HELD.get((os.getpid(), path))
-        if held is not None:
+class Claimed(LogFailure):
+    """Another process runs the experiment."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the experiment {name} is open in another process")
+
+
+class Claims(ABC):
+    """The claims of one `Database`."""
+
+    @abstractmethod
+    def add(self, name: str) -> None:
+        """Claim an experiment, or raise `Claimed`."""
+
+    @abstractmethod
+    def discard(self, name: str) -> None:
+        """Give a claim back."""
+
+    @abstractmethod
+    def check(self) -> int:
+        """Raise `LogFailure` if claims may be lost; returns how many processes learn, as far as can be told."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give all claims back."""
+
+
+class FileClaims(Claims):
+    """Locks on files beside the database.
+
+    Within a process an experiment may be claimed several times, so that a log can be opened again without closing it
+    first.
+
+    Parameters
+    ----------
+    database
+        The file; None for a database in memory, of which nobody else knows.
+    """
+
+    def __init__(self, database: Path | None) -> None:
+        self._database = database if fcntl is not None else None
+        self._mine: dict[str, Path] = {}
+
+    def add(self, name: str) -> None:
+        """Claim an experiment; see `Claims`."""
+        if self._database is None or name in self._mine:
+            return
+        path = self._database.with_name(f"{self._database.name}.{name}.lock")
+        with _LOCK:
+            held = _HELD.get((os.getpid(), path))
+            if held is None:
+                file = path.open("wb")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    file.close()
+                    raise Claimed(name) from None
+                held = file, 0
             _HELD[os.getpid(), path] = held[0], held[1] + 1
-            return path
-        file = path.open("wb")
+        self._mine[name] = path
+
+    def discard(self, name: str) -> None:
+        """Give a claim back; see `Claims`."""
+        path = self._mine.pop(name, None)
+        if path is None:
+            return
+        with _LOCK:
+            held = _HELD.pop((os.getpid(), path), None)
+            if held is not None and held[1] > 1:
+                _HELD[os.getpid(), path] = held[0], held[1] - 1
+            elif held is not None:
+                held[0].close()
+
+    def check(self) -> int:
+        """Locks on files are kept as long as the process lives; see `Claims`."""
+        return 1
+
+    def close(self) -> None:
+        """Give all claims back."""
+        for name in list(self._mine):
+            self.discard(name)
+
+
+class ServerClaims(Claims):
+    """Advisory locks of PostgreSQL.
+
+    Parameters
+    ----------
+    engine
+        Of the database.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine, self._lock = engine, threading.Lock()
+        self._connection: sa.Connection | None = None
+        self._mine: set[str] = set()
+
+    def _ask(self, function: str, *arguments: int) -> Any:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise LogFailure(f"the experiment {name} in {database.name} is open in another process") from None
-        _HELD[os.getpid(), path] = file, 1
-    return path
+            if self._connection is None:
+                self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+                me = sa.func.pg_backend_pid()
+                self._connection.execute(sa.select(sa.func.pg_advisory_lock_shared(PRESENT, me)))
+            return self._connection.execute(sa.select(getattr(sa.func, function)(*arguments))).scalar()
+        except SQLAlchemyError as error:
+            raise LogFailure(f"the claims on experiments are lost: {str(error).splitlines()[0]}") from error
+
+    def add(self, name: str) -> None:
+        """Claim an experiment; see `Claims`."""
+        with self._lock:
+            if name not in self._mine:
+                if not self._ask("pg_try_advisory_lock", number_of(name)):
+                    raise Claimed(name)
+                self._mine.add(name)
+
+    def discard(self, name: str) -> None:
+        """Give a claim back; see `Claims`."""
+        with self._lock:
+            if name in self._mine:
+                self._mine.discard(name)
+                self._ask("pg_advisory_unlock", number_of(name))
+
+    def check(self) -> int:
+        """Ask whether the connection that holds the claims is alive; see `Claims`."""
+        with self._lock:
+            self._ask("pg_backend_pid")
+            assert self._connection is not None
+            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = :one AND objsubid = 2"
+            present = "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            return int(self._connection.execute(sa.text(f"{query} {present}"), {"one": PRESENT}).scalar_one())
+
+    def close(self) -> None:
+        """Give all claims back, with the connection."""
+        with self._lock:
+            self._mine.clear()
+            if self._connection is not None:
+                with suppress(LogFailure):
+                    self._ask("pg_advisory_unlock_all")
+                self._connection.invalidate()  # whatever became of its locks, they end with it
+                self._connection.close()
+                self._connection = None
 
 
-def release(path: Path) -> None:
-    """Give a claim back."""
-    with _LOCK:
-        held = _HELD.pop((os.getpid(), path), None)
-        if held is not None and held[1] > 1:
-            _HELD[os.getpid(), path] = held[0], held[1] - 1
-        elif held is not None:
-            held[0].close()
+def number_of(name: str) -> int:
+    """The number of an experiment's advisory lock."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)

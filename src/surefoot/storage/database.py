@@ -7,7 +7,7 @@ and the others find their rows written.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,28 @@ import surefoot.storage.schema as schema
 from surefoot.experiments.events import LogFailure
 from surefoot.extras import needed_by
 from surefoot.rules import RuleError
-from surefoot.storage.claims import claim, release
+from surefoot.storage.claims import Claims, FileClaims, ServerClaims
 
+TABLES = 0x5F00_7AB1
+"""The advisory lock of PostgreSQL under which tables are made."""
 CONNECT_WITHIN = 5
 """Seconds to wait for a connection to PostgreSQL."""
 
 INSERTS = {table: table.insert() for table in schema.metadata.tables.values()}
 
+Rows = list[dict[str, Any]]
 Work = Callable[[sa.Connection], Any]
+Gate = Callable[[sa.Connection, dict[sa.Table, Rows]], None]
+
+SESSION = (
+    "synchronous_commit = on",  # whatever the server's own setting: an answer means that it is on disk
+    "idle_in_transaction_session_timeout = '10s'",  # a process that stands still in a commit does not hold up others
+    "lock_timeout = '10s'",
+    "tcp_keepalives_idle = 5",  # the claims of a machine that is gone end soon
+    "tcp_keepalives_interval = 2",
+    "tcp_keepalives_count = 3",
+)
+"""Settings of every connection to PostgreSQL."""
 
 
 class Database:
@@ -38,16 +52,21 @@ class Database:
         As `connect` makes it.
     """
 
+    gate: Gate | None = None
+    """What looks at the rows of each commit, and may refuse them."""
+    owner: str | None = None
+    """The name of this process, if it shares experiments with others."""
+
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.durable = 0  # the ticket of the last row that was committed
         self._ticket = 0
         self._queue, self._commit = threading.Lock(), threading.Lock()
         self._waiting: list[tuple[sa.Table, dict[str, Any]]] = []
-        self._work: list[Work] = []
+        self._work: dict[Hashable, Work] = {}
         self._failure: LogFailure | None = None
         self._connection: sa.Connection | None = None  # of the writer
-        self._claims: list[Path] = []
+        self._claims = claims_of(engine)
 
     @classmethod
     def open(cls, url: str | Path | sa.URL) -> Database:
@@ -68,14 +87,26 @@ class Database:
                 raise RuleError("db", rule, None, f"version {version}")
         return cls(connect(url))
 
-    def add(self, rows: Sequence[tuple[sa.Table, dict[str, Any]]], work: Work | None = None) -> int:
-        """Queue rows, and what else is to be done in the same commit; returns a ticket for `wait`."""
+    def add(self, rows: Sequence[tuple[sa.Table, dict[str, Any]]], work: Mapping[Hashable, Work] | None = None) -> int:
+        """Queue rows, and what else is to be done in the same commit; returns a ticket for `wait`.
+
+        Parameters
+        ----------
+        work
+            By key: what takes the place of earlier work under the same key that is still waiting.
+        """
         with self._queue:
             self._waiting += rows
-            if work is not None:
-                self._work.append(work)
+            for key, one in (work or {}).items():
+                self._work.pop(key, None)
+                self._work[key] = one
             self._ticket += 1
             return self._ticket
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._failure is not None
 
     @property
     def newest(self) -> int:
@@ -102,24 +133,28 @@ class Database:
         if self._failure is not None:
             raise self._failure
         with self._queue:
-            ticket, n_rows, n_work = self._ticket, len(self._waiting), len(self._work)
-            rows, work = self._waiting[:n_rows], self._work[:n_work]
+            ticket, n_rows = self._ticket, len(self._waiting)
+            rows, work = self._waiting[:n_rows], dict(self._work)
         try:
             if self._connection is None:
                 self._connection = self.engine.connect()
             with self._connection.begin():
-                by_table: dict[sa.Table, list[dict[str, Any]]] = {}
+                by_table: dict[sa.Table, Rows] = {}
                 for table, row in rows:
                     by_table.setdefault(table, []).append(row)
+                if self.gate is not None:
+                    self.gate(self._connection, by_table)
                 for table, some in by_table.items():
-                    self._connection.execute(INSERTS[table], some)
-                for one in work:
+                    if some:
+                        self._connection.execute(INSERTS[table], some)
+                for one in work.values():
                     one(self._connection)
         except Exception as error:  # whatever it was: what is waiting cannot be written, now or later
-            self._failure = LogFailure(failure_of(error))
+            self._failure = error if isinstance(error, LogFailure) else LogFailure(failure_of(error))
             raise self._failure from error
         with self._queue:
-            del self._waiting[:n_rows], self._work[:n_work]
+            del self._waiting[:n_rows]
+            self._work = {key: one for key, one in self._work.items() if work.get(key) is not one}
         self.durable = ticket
 
     def rows(self, query: Any) -> Sequence[Any]:
@@ -131,10 +166,16 @@ class Database:
             raise LogFailure(f"the database cannot be read: {reason_of(error)}") from error
 
     def claim(self, name: str) -> None:
-        """Keep other processes from running this experiment, as long as the database is open and in a file."""
-        path = self.engine.url.database
-        if self.engine.dialect.name == "sqlite" and path:
-            self._claims.append(claim(Path(path).resolve(), name))
+        """Keep other processes from running this experiment, until it is released or the database is closed."""
+        self._claims.add(name)
+
+    def release(self, name: str) -> None:
+        """Give a claim back."""
+        self._claims.discard(name)
+
+    def check_claims(self) -> int:
+        """Raise `LogFailure` if claims may be lost; returns how many processes learn, as far as can be told."""
+        return self._claims.check()
 
     def close(self) -> None:
         """Write what is waiting and let go of the database."""
@@ -142,8 +183,8 @@ class Database:
             if self._failure is None:
                 self.flush()
         finally:
-            while self._claims:
-                release(self._claims.pop())
+            self._claims.close()
+            self._failure = self._failure or LogFailure("the database is closed")
             if self._connection is not None:
                 self._connection.close()
             self.engine.dispose()
@@ -160,8 +201,23 @@ def connect(url: str | Path | sa.URL) -> sa.Engine:
             raise RuleError("db", "be a SQLite file or an address of PostgreSQL", url, url.get_backend_name())
         url = url.set(drivername="postgresql+psycopg")
         with needed_by("a PostgreSQL database", "postgres"):
-            return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN})
+            return postgresql(url)
     return sqlite(sa.URL.create("sqlite", database=str(url)))
+
+
+def postgresql(url: sa.URL) -> sa.Engine:
+    """An engine for a PostgreSQL database."""
+    keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+    engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN, **keepalive})
+
+    @sa.event.listens_for(engine, "connect")
+    def _settings(connection: Any, _: Any) -> None:
+        with connection.cursor() as cursor:
+            for setting in SESSION:
+                cursor.execute(f"SET {setting}")
+        connection.commit()
+
+    return engine
 
 
 def sqlite(url: sa.URL) -> sa.Engine:
@@ -188,6 +244,8 @@ def transaction(url: str | Path | sa.URL) -> Iterator[sa.Connection]:
     engine = connect(url)
     try:
         with engine.begin() as connection:
+            if connection.dialect.name == "postgresql":  # one process at a time makes tables, or changes them
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(TABLES)))
             yield connection
     except SQLAlchemyError as error:
         raise LogFailure(f"the database cannot be opened: {reason_of(error)}") from error
@@ -203,6 +261,20 @@ def version_of(connection: sa.Connection) -> str | None:
     if schema.version.name not in found:
         raise RuleError("db", "be empty or have the tables of surefoot", None, f"tables {', '.join(sorted(found))}")
     return str(connection.execute(sa.select(schema.version.c.version_num)).scalar())
+
+
+def claims_of(engine: sa.Engine) -> Claims:
+    """Where claims on the experiments of a database are made."""
+    path = engine.url.database
+    if engine.dialect.name == "postgresql":
+        return ServerClaims(engine)
+    return FileClaims(Path(path).resolve() if path else None)
+
+
+def notify(connection: sa.Connection, channel: str) -> None:
+    """Tell other processes, when this transaction is committed, that there is news; others find it by looking."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_notify(channel, "")))
 
 
 def failure_of(error: Exception) -> str:

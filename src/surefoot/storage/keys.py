@@ -90,7 +90,7 @@ def revoke_key(database: Database, id: int, now: float, who: str = "command line
     def revoke(connection: sa.Connection) -> None:
         connection.execute(keys.update().where(keys.c.id == id, keys.c.revoked.is_(None)).values(revoked=now))
 
-    database.wait(database.add([audit_row(now, who, "revoke key", None, None, {"key": id})], revoke))
+    database.wait(database.add([audit_row(now, who, "revoke key", None, None, {"key": id})], {"revoke": revoke}))
     return True
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, LogFailure, read, written
+from surefoot.experiments.errors import Conflict
+from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, LogFailure, Settled, read, written
 from surefoot.rules import RuleError
-from surefoot.storage.database import Database, failure_of
-from surefoot.storage.schema import checkpoints, events, experiments
+from surefoot.storage.database import Database, Work, failure_of
+from surefoot.storage.schema import checkpoints, events, experiments, rounds
+from surefoot.storage.snapshots import take_over
 
 READ_AT_ONCE = 5_000
 
@@ -33,24 +37,37 @@ class SqlLog(Log):
 
     def __init__(self, database: Database, name: str | None = None, *, waits: bool = True, alone: bool = False) -> None:
         self.database, self._waits, self._alone = database, waits, alone
+        self.taken = 0
+        """The last row of the inbox that was taken in, when the log was opened."""
         self._id, found = find(database, name)
         if alone and found is not None:
             database.claim(found)
+        if alone and self._id is not None and database.owner is not None:
+            self.taken = take_over(database, self._id)
         newest = sa.select(sa.func.max(events.c.seq)).where(events.c.experiment == self._id)
         self._last: int = database.rows(newest)[0][0] or 0
         self.beside: list[tuple[sa.Table, dict[str, Any]]] = []
         """Rows to write in the commit of the next events."""
+        self.work: dict[Any, Work] = {}
+        """What else is to be done in that commit; see `Database.add`."""
 
     @property
     def empty(self) -> bool:
         """Whether there are no events."""
         return self._last == 0
 
-    def append(self, new: Sequence[Event]) -> int:
+    @property
+    def id(self) -> int:
+        """The number of the experiment in the database."""
+        assert self._id is not None
+        return self._id
+
+    def append(self, new: Sequence[Event], settled: Sequence[Settled] = ()) -> int:
         """Add events; see `Log`."""
         if self._id is None:
             self._id = begin(self.database, new[0], self._alone)
         rows, self.beside = self.beside, []
+        work, self.work = self.work, {}
         for event in new:
             self._last += 1
             kind, body = written(event)
@@ -59,7 +76,10 @@ class SqlLog(Log):
             rows.append((events, {
                 "experiment": self._id, "seq": self._last, "kind": kind, "decision": decision, "key": key, "body": body,
             }))  # fmt: skip
-        return self.database.add(rows)
+        for one in settled:
+            costs = json.dumps(one.costs, separators=(",", ":"))
+            rows.append((rounds, {"experiment": self._id, **one._asdict(), "costs": costs}))
+        return self.database.add(rows, work)
 
     def wait(self, ticket: int) -> None:
         """Return when events are durable; see `Log`."""
@@ -99,6 +119,20 @@ class SqlLog(Log):
         query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == self._id, where)
         return self.database.rows(query.order_by(events.c.seq).limit(limit))
 
+    def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
+        """The rounds after a number; see `Log`."""
+        self.database.flush()
+        last = sys.maxsize if limit is None else after + limit
+        columns = [rounds.c[name] for name in Settled._fields]
+        query = sa.select(*columns).where(rounds.c.experiment == self._id, rounds.c.seq <= last)
+        while True:
+            found = self.database.rows(query.where(rounds.c.seq > after).order_by(rounds.c.seq).limit(READ_AT_ONCE))
+            for row in found:
+                yield Settled(**{**row._mapping, "costs": json.loads(row.costs)})
+            if len(found) < READ_AT_ONCE:
+                return
+            after = found[-1].seq
+
     def save_checkpoint(self, last: int, state: bytes) -> None:
         """Keep a state, in the commit of the events before it; see `Log`."""
 
@@ -106,7 +140,7 @@ class SqlLog(Log):
             connection.execute(checkpoints.delete().where(checkpoints.c.experiment == self._id))
             connection.execute(checkpoints.insert().values(experiment=self._id, seq=last, state=state))
 
-        self.database.add([], replace)
+        self.database.add([], {(checkpoints, self._id): replace})
 
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The newest state; see `Log`."""
@@ -133,11 +167,17 @@ def begin(database: Database, first: Event, alone: bool) -> int:
     """Add the experiment that begins with this event."""
     if not isinstance(first, Created):
         raise RuleError("log", "begin with the experiment", first)
+    name = first.experiment["name"]
     if alone:
-        database.claim(first.experiment["name"])
+        database.claim(name)
     try:
         with database.engine.begin() as connection:
-            added = connection.execute(experiments.insert().values(name=first.experiment["name"]))
-            return int(added.inserted_primary_key[0])  # type: ignore[index]
+            added = connection.execute(experiments.insert().values(name=name))
+            number = int(added.inserted_primary_key[0])  # type: ignore[index]
+    except IntegrityError:
+        raise Conflict(f"there is an experiment {name!r} already") from None
     except SQLAlchemyError as error:
         raise LogFailure(failure_of(error)) from error
+    if alone and database.owner is not None:
+        take_over(database, number)
+    return number

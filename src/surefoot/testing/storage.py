@@ -134,6 +134,23 @@ class StorageContract:
         """The clause above has an example of each kind."""
         assert {kind: type(made(kind, 0.5)) for kind in ev.KINDS} == ev.KINDS
 
+    def test_rounds_are_read_from_a_number_on(self, path: Path) -> None:
+        """As many as asked for, exactly as they were, also those that nobody has waited for."""
+        log = self.begun(path)
+        rounds = [settled(i, AWKWARD[i % len(AWKWARD)]) for i in range(1, 9)]
+        log.append([decided(0)], rounds[:3])
+        log.wait(log.append([decided(1)], rounds[3:5]))
+        log.append([decided(2)], rounds[5:])
+        assert list(log.rounds()) == rounds
+        for after in (0, 2, 7, 8, 20):
+            assert list(log.rounds(after)) == rounds[after:]
+            assert list(log.rounds(after, 3)) == rounds[after : after + 3]
+        log.close()
+        if log.durable:
+            log = self.open(path)
+            assert list(log.rounds()) == rounds
+            log.close()
+
     def test_the_newest_checkpoint_is_kept(self, path: Path) -> None:
         """A state comes back byte for byte once later events are durable; a newer one takes its place."""
         log, state = self.begun(path, 3), bytes(range(256)) * 5
@@ -204,6 +221,13 @@ def first() -> ev.Created:
 def decided(number: int, key: str | None = None) -> ev.Decided:
     """A decision."""
     return ev.Decided(number, "a", 0.1 + 0.2, 0.7, "live", 0, 1.0, 61.0, None, key)
+
+
+def settled(seq: int, number: float) -> ev.Settled:
+    """A round; every third one is an observation."""
+    if seq % 3 == 0:
+        return ev.Settled(seq, 1, None, "ö", None, "observation", None, {"y": number}, 0.0)
+    return ev.Settled(seq, 0, 7 * 2**32 + seq, "a", number, "feedback", number, {"y": number, "ö": 1.0}, number)
 
 
 def made(kind: str, number: float) -> Event:

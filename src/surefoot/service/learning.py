@@ -1,0 +1,274 @@
+"""The experiments that this process learns: which they are, what others ask of them, what it publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+
+from surefoot.experiments.events import Decided, LogFailure
+from surefoot.experiments.live import Live
+from surefoot.service.acts import SLOW, prepare
+from surefoot.service.elsewhere import woken
+from surefoot.service.problems import logger, problem_of
+from surefoot.storage.claims import Claimed
+from surefoot.storage.inbox import answer, clear, take
+from surefoot.storage.log import SqlLog
+from surefoot.storage.schema import experiments
+from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
+
+if TYPE_CHECKING:
+    from surefoot.service.host import Host
+
+CLAIM_EVERY = 1.0
+TICK = 0.1
+EXPIRE_EVERY = 0.25
+BEAT_EVERY = 1.0
+STATUS_EVERY = 1.0
+CLEAR_EVERY = 5.0
+KEEP_ANSWERS = 60.0
+AT_ONCE = 500
+DECIDED = "decided"
+
+
+class Learning:
+    """The experiments that this process learns.
+
+    Parameters
+    ----------
+    host
+        This process.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.mail = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._apart: dict[str, asyncio.Task[bool]] = {}  # experiments that are being changed
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin, or begin again: nothing is learnt here yet."""
+        for task in self._apart.values():
+            task.cancel()
+        self._apart = {}
+        self.closed: dict[str, str] = {}
+        """Experiments that are not open here, and why."""
+        self._taken: dict[str, int] = {}  # the last row of the inbox that was looked at
+        self._stored: dict[int, int] = {}  # by the number of the experiment: what of that is in the database
+        self._published: dict[str, int] = {}  # the last event in it
+        self._told: dict[str, int] = {}  # the last event in the status
+        self._done: dict[str, float] = {}
+
+    # Which experiments.
+
+    async def claim(self) -> None:
+        """Take on experiments that nobody learns, up to a fair share, and hand over what is above it."""
+        host = self._host
+        learners = await asyncio.to_thread(host.database.check_claims)
+        query = sa.select(experiments.c.name).order_by(experiments.c.id)
+        names = [name for (name,) in await asyncio.to_thread(host.database.rows, query)]
+        share = math.ceil(len(names) / max(1, learners)) if host.shares else len(names)
+        for name in names:
+            if name not in host.lives and name not in host.busy and len(host.lives) < share:
+                await self._open(name)
+        if len(host.lives) > share:
+            await self.release(next(reversed(host.lives)))
+
+    async def _open(self, name: str) -> None:
+        database = self._host.database
+        try:
+            live = await asyncio.to_thread(opened, database, name)
+        except Claimed as error:
+            self.closed[name] = str(error)
+        except LogFailure:
+            raise
+        except Exception:
+            if name not in self.closed:
+                logger.exception("the experiment %s cannot be opened; the others go on", name)
+            self.closed[name] = f"the experiment {name} is not open"
+            await asyncio.to_thread(database.release, name)
+        else:
+            if live is not None:
+                self.take_on(live)
+
+    def take_on(self, live: Live) -> None:
+        """Learn an experiment from now on."""
+        name, log = live.experiment.name, cast(SqlLog, live.log)
+        self.closed.pop(name, None)
+        self._taken[name] = self._stored[log.id] = log.taken
+        self._host.take(name, live)
+        self.publish(live, everything=True)
+        self.mail.set()
+
+    async def release(self, name: str) -> None:
+        """Leave an experiment to another process."""
+        host = self._host
+        live = host.lives[name]
+        log = cast(SqlLog, live.log)
+        host.busy.add(name)
+        try:
+            self.publish(live, everything=True)
+            host.database.add([], {("owner", log.id): hand_over(log.id, host.owner)})
+            await host.durable()
+            host.take(name, None)
+            self._stored.pop(log.id, None)
+            await asyncio.to_thread(host.database.release, name)
+            await host.elsewhere.look()
+        finally:
+            host.busy.discard(name)
+
+    async def keep_claiming(self) -> None:
+        """Look for experiments that nobody learns."""
+        while True:
+            await asyncio.sleep(CLAIM_EVERY)
+            await self.claim()
+
+    # What is to be done again and again.
+
+    async def keep_learning(self) -> None:
+        """Take in what others have sent, time out what is due, publish what is new."""
+        host = self._host
+        while True:
+            await woken(self.mail, TICK)
+            if host.shares:
+                await self.take_in()
+            if self._due("expire", EXPIRE_EVERY):
+                self._each(lambda live: live.expire(host.now()))
+            if host.shares:
+                self._each(self.publish)
+                if self._due("clear", CLEAR_EVERY):
+                    host.database.add([], {"clear": clear(dict(self._stored), host.now() - KEEP_ANSWERS)})
+            await host.durable()
+            if host.database.failed or any(live.broken for live in host.lives.values()):
+                raise LogFailure("an experiment must be opened again")
+
+    async def keep_beating(self) -> None:
+        """Show that this process is alive, whatever else it is busy with."""
+        host = self._host
+        while True:
+            host.database.add([], {"beat": beat(host.owner)})
+            await host.durable()
+            await asyncio.sleep(BEAT_EVERY)
+
+    def _due(self, what: str, every: float) -> bool:
+        now = time.monotonic()
+        if now - self._done.get(what, -math.inf) < every:
+            return False
+        self._done[what] = now
+        return True
+
+    def _each(self, work: Callable[[Live], Any]) -> None:
+        for name, live in self._host.lives.items():
+            if name not in self._host.busy and not live.broken:
+                work(live)
+
+    # What others ask.
+
+    async def take_in(self) -> None:
+        """Take in the rows of the inbox, each experiment's in their order."""
+        async with self._taking:
+            await self._take_in()
+
+    async def _take_in(self) -> None:
+        host = self._host
+        while True:
+            for name in [name for name, task in self._apart.items() if task.done()]:
+                self._apart.pop(name).result()
+            lives = {
+                cast(SqlLog, live.log).id: live
+                for name, live in host.lives.items()
+                if name not in host.busy and name not in self._apart
+            }
+            if not lives:
+                return
+            after = min(self._taken[live.experiment.name] for live in lives.values())
+            rows = await asyncio.to_thread(take, host.database, lives, after, AT_ONCE)
+            for id, live in lives.items():
+                name = live.experiment.name
+                new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
+                if any(row["body"]["verb"] in SLOW for row in new if row["kind"] != DECIDED):
+                    self._apart[name] = asyncio.create_task(self._carry_out(live, new))  # others need not wait
+                elif await self._carry_out(live, new) and rows:
+                    # Rows become visible in the order of their numbers: there is none before the last one.
+                    self._taken[name] = max(self._taken[name], rows[-1]["id"])
+            await host.durable()
+            if len(rows) < AT_ONCE:
+                return
+
+    async def _carry_out(self, live: Live, rows: list[dict[str, Any]]) -> bool:
+        """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
+        host, name, log = self._host, live.experiment.name, cast(SqlLog, live.log)
+        for kind, run in groupby(rows, lambda row: row["kind"] if row["kind"] == DECIDED else row["id"]):
+            while name in host.busy:
+                await asyncio.sleep(0.01)
+            if host.lives.get(name) is not live:
+                return False
+            some = list(run)
+            log.work = {("taken", log.id): taken_in(log.id, host.owner, some[-1]["id"])}
+            if kind == DECIDED:
+                for one in live.admit([Decided(*drawn) for row in some for drawn in row["body"]]):
+                    if isinstance(one, Exception):
+                        logger.error("a decision that was drawn elsewhere is refused: %s", one)
+                answers = []
+            else:
+                answers = [await self._answer(live, some[0])]
+            rest, log.work = log.work, {}
+            host.database.add(answers, rest)
+            self._taken[name] = self._stored[log.id] = some[-1]["id"]
+            if live.broken:
+                await host.durable()  # so that the same request does not come again
+                raise LogFailure("an experiment must be opened again")
+        if rows:
+            self.publish(live)
+            await host.durable()
+        return host.lives.get(name) is live
+
+    async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
+        request = row["body"]
+        try:
+            found = await self._host.act(live, request["verb"], request["who"], request["arguments"], row["at"])
+            body = {"answer": found}
+        except LogFailure:
+            raise
+        except Exception as error:
+            body = {"problem": problem_of(error).to_dict()}
+        return answer(row["caller"], row["call"], self._host.now(), body)
+
+    # What is published.
+
+    def publish(self, live: Live, everything: bool = False) -> None:
+        """Publish what others draw from, and the status, if they are new."""
+        host = self._host
+        if not host.shares or live.broken:
+            return
+        log, name, last = cast(SqlLog, live.log), live.experiment.name, live.last
+        if everything or self._published.get(name) != last:
+            body = live.bulletin()
+            mode = "stopped" if body["stopped"] is not None else body["mode"]
+            host.database.add([], {("body", log.id): publish(log.id, host.owner, body["epoch"], mode, body)})
+            self._published[name] = last
+        if everything or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
+            host.database.add([], {("status", log.id): publish_status(log.id, host.owner, status_of(live))})
+            self._told[name] = last
+
+
+def opened(database: Any, name: str) -> Live | None:
+    """Open an experiment that nobody else runs; None if it has not begun."""
+    log = SqlLog(database, name, waits=False, alone=True)
+    if log.empty:  # another process is about to begin it, or ended on the way
+        database.release(name)
+        return None
+    live = Live.of(log)
+    prepare(live.experiment)
+    return live
+
+
+def status_of(live: Live) -> dict[str, Any]:
+    """The status of an experiment, with what was asked for."""
+    return {**live.status().to_dict(), "experiment": live.experiment.to_dict()}

@@ -1,0 +1,129 @@
+"""What other processes tell the one that learns: decisions that they have drawn, and requests.
+
+Rows of the inbox become visible in the order of their numbers, since one commit at a time may add some. So the learner
+reads on from the last row that it took in, misses none, and takes decisions in an order that was fixed before their
+answers left: no outcome can change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from surefoot.storage.database import Database, Rows, Work, notify
+from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
+from surefoot.storage.snapshots import Superseded
+
+CALLS, ANSWERS = "surefoot_inbox", "surefoot_answers"
+"""The channels on which PostgreSQL tells of new rows."""
+LOCK = 0x5F00_7B0C
+"""The advisory lock of PostgreSQL under which rows are added."""
+
+
+class Gate:
+    """What every commit of a service passes.
+
+    * Events are written by the owner of the experiment only.
+    * Decisions go into the inbox only if the epoch and the mode that they were drawn in are still in force.
+
+    Parameters
+    ----------
+    owner
+        The name of this process.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.refused: set[int] = set()
+        """Calls whose decisions must be drawn again."""
+
+    def __call__(self, connection: sa.Connection, by_table: dict[sa.Table, Rows]) -> None:
+        """Check what is about to be written; take out what must not be."""
+        if events in by_table:
+            self._own(connection, {row["experiment"] for row in by_table[events]})
+        if inbox in by_table:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+            by_table[inbox] = self._in_force(connection, by_table[inbox])
+            notify(connection, CALLS)
+        if answers in by_table:
+            notify(connection, ANSWERS)
+
+    def _own(self, connection: sa.Connection, some: set[int]) -> None:
+        for experiment in sorted(some):
+            where = snapshots.c.experiment == experiment, snapshots.c.owner == self.owner
+            if connection.execute(snapshots.update().where(*where).values(owner=self.owner)).rowcount != 1:
+                raise Superseded
+
+    def _in_force(self, connection: sa.Connection, rows: Rows) -> Rows:
+        """The rows without decisions that were drawn before the experiment changed."""
+        drawn = {row["experiment"] for row in rows if row["drawn_in"] is not None}
+        query = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode)
+        found = connection.execute(query.where(snapshots.c.experiment.in_(sorted(drawn)))).all() if drawn else ()
+        now = {experiment: (epoch, mode) for experiment, epoch, mode in found}
+        kept = []
+        for row in rows:
+            drawn_in = row["drawn_in"]
+            if drawn_in is None or drawn_in == now.get(row["experiment"]):
+                kept.append({name: value for name, value in row.items() if name != "drawn_in"})
+            else:
+                self.refused.add(row["call"])
+        return kept
+
+
+def call(
+    experiment: int, caller: int, number: int, kind: str, at: float, body: Any, drawn_in: tuple[int, str] | None = None
+) -> tuple[sa.Table, dict[str, Any]]:
+    """A row for the inbox.
+
+    Parameters
+    ----------
+    drawn_in
+        For decisions, the epoch and the mode that they were drawn in.
+    """
+    return inbox, {
+        "experiment": experiment, "caller": caller, "call": number, "kind": kind, "at": at,
+        "body": json.dumps(body, separators=(",", ":")), "drawn_in": drawn_in,
+    }  # fmt: skip
+
+
+def take(database: Database, experiments: Iterable[int], after: int, limit: int) -> list[dict[str, Any]]:
+    """The next rows for some experiments, in their order."""
+    new = inbox.c.id > after, inbox.c.experiment.in_(sorted(experiments))
+    return [
+        {**row._mapping, "body": json.loads(row.body)}
+        for row in database.rows(sa.select(inbox).where(*new).order_by(inbox.c.id).limit(limit))
+    ]
+
+
+def answer(caller: int, number: int, at: float, body: Any) -> tuple[sa.Table, dict[str, Any]]:
+    """A row for the answers."""
+    return answers, {"caller": caller, "call": number, "at": at, "body": json.dumps(body, separators=(",", ":"))}
+
+
+def collect(database: Database, caller: int, numbers: Iterable[int]) -> dict[int, Any]:
+    """The answers to some calls, as far as there are any."""
+    query = sa.select(answers.c.call, answers.c.body)
+    rows = database.rows(query.where(answers.c.caller == caller, answers.c.call.in_(sorted(numbers))))
+    return {number: json.loads(body) for number, body in rows}
+
+
+def clear(taken: Mapping[int, int], before: float) -> Work:
+    """Remove rows that were taken in, and answers that nobody has fetched."""
+
+    def work(connection: sa.Connection) -> None:
+        for one, last in taken.items():
+            connection.execute(inbox.delete().where(inbox.c.experiment == one, inbox.c.id <= last))
+        connection.execute(answers.delete().where(answers.c.at < before))
+
+    return work
+
+
+def new_block(database: Database, who: str, at: float) -> int:
+    """A block of numbers for decisions that are drawn outside the learner."""
+    with database.engine.begin() as connection:
+        added = connection.execute(blocks.insert().values(who=who, at=at))
+        return int(added.inserted_primary_key[0])  # type: ignore[index]
