@@ -48,8 +48,8 @@ def child(db: str, single: bool) -> None:
     """Serve, with an empty route added."""
     sys.setswitchinterval(SWITCH)
     if single:
-        plain = app_module.endpoint
-        app_module.endpoint = lambda route, *rest: plain(one_at_a_time(route), *rest)
+        plain = app_module.Endpoint
+        app_module.Endpoint = lambda route, *rest: plain(one_at_a_time(route), *rest)  # type: ignore[misc, assignment]
     app: FastAPI = build(db, rate=1e9)
 
     async def empty(request: Request) -> Response:
