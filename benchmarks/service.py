@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from starlette import routing
 
 from surefoot.service import app as app_module
 from surefoot.service.app import build
 from surefoot.service.routes import Call, Route
-from surefoot.service.serve import SWITCH, bound, first_key
+from surefoot.service.serve import bound, first_key, tune
 
 CONNECTIONS = 16
 REQUESTS = 4_000
@@ -45,17 +46,19 @@ def one_at_a_time(route: Route) -> Route:
 
 
 def child(db: str, single: bool) -> None:
-    """Serve, with an empty route added."""
-    sys.setswitchinterval(SWITCH)
+    """Serve, with empty routes added: one of FastAPI, and one of Starlette."""
     if single:
-        plain = app_module.endpoint
-        app_module.endpoint = lambda route, *rest: plain(one_at_a_time(route), *rest)
+        plain = app_module.Endpoint
+        app_module.Endpoint = lambda route, *rest: plain(one_at_a_time(route), *rest)  # type: ignore[misc, assignment]
     app: FastAPI = build(db, rate=1e9)
 
     async def empty(request: Request) -> Response:
         return Response(b"{}", media_type="application/json")
 
     app.add_api_route("/empty", empty, methods=["POST"])
+    app.router.routes.append(routing.Route("/starlette", empty, methods=["POST"]))
+    app.router.routes[:] = app.router.routes[-2:] + app.router.routes[:-2]  # found as soon as that of a decision
+    tune()
     with bound("127.0.0.1", 0) as listener:
         print(listener.getsockname()[1], flush=True)
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
@@ -134,6 +137,7 @@ def measure(folder: str, n: int = REQUESTS, rounds: int = 3) -> dict[str, dict[s
     with serving(folder) as shared, serving(folder, single=True) as single:
         candidates = {
             "empty route": (shared, shared.request("POST", "/empty", {}), n),
+            "empty route of Starlette": (shared, shared.request("POST", "/starlette", {}), n),
             "decide": (shared, shared.request("POST", "/v1/experiments/speed/decisions", {}), n),
             "decide, one commit each": (single, single.request("POST", "/v1/experiments/speed/decisions", {}), n // 8),
         }
@@ -156,10 +160,12 @@ def report() -> None:
             f"  {name}: {one['rate']:,.0f} requests/s, {one['cpu'] * 1e6:.0f} us of computing each, "
             f"p50 {one['p50'] * 1e3:.1f} ms, p99 {one['p99'] * 1e3:.1f} ms"
         )
-    decide, single, empty = found["decide"], found["decide, one commit each"], found["empty route"]
+    decide, single = found["decide"], found["decide, one commit each"]
+    empty, bare = found["empty route"], found["empty route of Starlette"]
     print(
         f"  requests/s {decide['rate'] / single['rate']:.1f} times one commit each; "
-        f"computing {decide['cpu'] / empty['cpu']:.2f} times the empty route; "
+        f"computing {decide['cpu'] / empty['cpu']:.2f} times the empty route "
+        f"({decide['cpu'] / bare['cpu']:.2f} times that of Starlette); "
         f"p99 {decide['p99'] / decide['p50']:.1f} times p50"
     )
 
