@@ -148,9 +148,11 @@ def test_one_bad_item_does_not_spoil_its_batch(
 ) -> None:
     client = make(server.address, server.key, flush_every=0.3)
     told: list[Any] = []
-    (client._client if hasattr(client, "_client") else client).on_problem = lambda id, problem: told.append(
-        (id, problem["type"])
-    )
+
+    def tell(id: str, problem: Any) -> None:
+        told.append((id, problem["type"]))
+
+    client.on_problem = tell
     decisions = client.decide(name, n=20)
     for i, decision in enumerate(decisions):
         client.feedback(decision.id, {"quality": "good"} if i == 13 else {"quality": 9.0} if i == 5 else GOOD)

@@ -145,14 +145,14 @@ def test_a_refusal_is_not_repeated(status: int, kind: str, fake: Fake, make: Mak
 
 
 def test_the_baseline_is_learnt_and_learnt_again(fake: Fake, make: Make) -> None:
-    state = {"epoch": 0, "baseline": "in-house", "dead": False}
+    state: dict[str, Any] = {"epoch": 0, "baseline": "in-house", "dead": False}
 
     def answer(method: str, path: str, body: Any) -> Any:
         if state["dead"]:
             return BUSY
         if method == "GET":
             return 200, {"experiment": {"baseline": state["baseline"]}}
-        return 201, decided(epoch=int(state["epoch"]))
+        return 201, decided(epoch=state["epoch"])
 
     fake.answer = answer
     client = make(fake.address, retries=0)
@@ -289,7 +289,7 @@ def test_on_problem_that_fails_harms_nothing(fake: Fake, make: Make, caplog: pyt
         raise RuntimeError("the callback is wrong")
 
     client = make("http://127.0.0.1:9")
-    client._core.outbox.on_problem = broken
+    client.on_problem = broken
     client.feedback(None, GOOD)
     client.feedback(None, GOOD)
     assert client.dropped == {"unlogged": 2}
