@@ -138,9 +138,9 @@ def test_wrong_feedback_is_refused_at_the_door(make: Make) -> None:
     with pytest.raises(ArgumentError, match="n must be a whole number, 1 or more, got 0"):
         client.decide("a", n=0)
     client.close()
-    for call in (lambda: client.feedback("a-1", {}), lambda: client.decide("a")):
+    for call, arguments in ((client.feedback, ("a-1", {})), (client.decide, ("a",))):
         with pytest.raises(ArgumentError, match="the client must be open, and it was closed"):
-            call()
+            call(*arguments)
 
 
 def test_one_bad_item_does_not_spoil_its_batch(

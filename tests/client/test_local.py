@@ -97,7 +97,7 @@ def test_decisions_are_drawn_here_and_logged_in_order(fake: Fake, learner: Learn
 
 
 def test_logging_is_not_brought_on_by_outcomes(fake: Fake, learner: Learner, make: Make) -> None:
-    client = make(fake.address, local=True, flush_every=0.5)
+    client = make(fake.address, local=True, flush_every=1.5)
     decision = client.decide("routing")
     for _ in range(1_000):  # a whole batch, which is sent at once as a rule
         client.feedback(decision.id, GOOD)
