@@ -58,13 +58,13 @@ class World:
 
     An answer that misses its deadline is late by nature, so bad feedback comes after good feedback. One in 200 outcomes
     is lost. While the experiment learns, it moves most traffic to the balanced backend, whose answers are good and
-    cheap. Then that backend becomes slow: from 10 % to 60 % of answers miss their deadline. With 70 % of the traffic
-    there, 45 % of what is served misses it, where 20 % may.
+    cheap. Then that backend becomes slow: from 10 % to 60 % of its answers miss their deadline. With 70 % of the
+    traffic there, half of what is served misses it, where 20 % may.
 
-    With these figures, and `Sizes` as they are, `sf.Live` raised the alarm in 20 of 20 runs (seeds 1 to 20), never before
-    the drift, and 1,350 to 1,900 decisions after it. Most of that is waiting: the watch takes decisions in their order,
-    so it waits 3 seconds, or 1,800 decisions, for the next one whose outcome is lost. The new epoch had no alarm, and had
-    left the baseline by the end in 19 of 20 runs.
+    With these figures, and `Sizes` as they are, `sf.Live` raised the alarm in 20 of 20 runs (seeds 1 to 20), never
+    before the drift, and 1,350 to 1,900 decisions after it. Most of that is waiting: the watch takes decisions in their
+    order, so it waits 3 seconds, or 1,800 decisions, for the next one whose outcome is lost. The new epoch had no
+    alarm, and had left the baseline by its end in 19 of 20 runs.
     """
 
     LOST = 0.005
