@@ -137,6 +137,9 @@ def test_wrong_feedback_is_refused_at_the_door(make: Make) -> None:
             client.feedback(id, outcome)
     with pytest.raises(ArgumentError, match="n must be a whole number, 1 or more, got 0"):
         client.decide("a", n=0)
+    for key in ("", "a\nb", "\N{SNOWMAN}"):
+        with pytest.raises(ArgumentError, match="key must be text of ASCII characters"):
+            client.decide("a", key=key)
     client.close()
     for call, arguments in ((client.feedback, ("a-1", {})), (client.decide, ("a",))):
         with pytest.raises(ArgumentError, match="the client must be open, and it was closed"):
