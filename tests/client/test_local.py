@@ -178,10 +178,12 @@ def test_a_new_epoch_and_a_hold_reach_those_who_draw(fake: Fake, learner: Learne
     assert decision.id.startswith("5ca1ab1e-2."), "ids of its own, as it may be due at another time"
 
 
-def test_a_stopped_experiment_is_stopped_here_too(fake: Fake, learner: Learner, make: Make) -> None:
+@pytest.mark.parametrize("where", ["/drawn", "/strategy"])
+def test_a_stopped_experiment_is_stopped_here_too(where: str, fake: Fake, learner: Learner, make: Make) -> None:
     client = make(fake.address, local=True)
     client.decide("routing")
-    learner.take = lambda item: {"id": item["id"], "problem": problem("stopped", "enough", 410)}  # type: ignore[method-assign]
+    gone = (410, problem("stopped", "enough", 410))
+    fake.answer = lambda method, path, body: gone if where in path else learner.answer(method, path, body)
     client.decide("routing")
 
     def stopped() -> bool:
