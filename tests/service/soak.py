@@ -29,7 +29,7 @@ from surefoot.storage.keys import create_key, list_keys, revoke_key
 TIMEOUT, LIMIT, BATCH = 600.0, 0.3, 8
 STEADY, DRIFTING = "steady", "drifting"
 COSTS, AFTER = {"bold": 0.15, "risky": 0.6, "base": 0.1}, {"bold": 0.7, "risky": 0.7, "base": 0.1}
-"""How often an arm misses; and in the experiment that drifts, from the middle of the time on."""
+"""How often an arm misses; and in the experiment that drifts, after a third of the time."""
 QUALITY = {"bold": 0.9, "risky": 0.8, "base": 0.2}
 
 
@@ -106,6 +106,7 @@ class Soaked:
 
     decisions: int = 0
     answers: Counter[str] = field(default_factory=Counter)
+    resumed: int = 0  # after an alarm
     restarts: int = 0
     keys: int = 0
     lost: int = 0  # acknowledged, and not learnt
@@ -131,13 +132,14 @@ class Day:
         self.found = Soaked()
         self.service = Service(self.db, self.clock, self.new_key())
         self.begin = self.clock()
-        third = self.length / 3
-        self.moments = [self.begin + third * (1 + i / max(1, restarts)) for i in range(restarts)]
+        # Late: on this clock a restart takes longer than the time-out, so what is open counts as the worst case, and the
+        # watch may raise an alarm.
+        self.moments = [self.begin + self.length * (0.7 + 0.2 * i / restarts) for i in range(restarts)]
         self.coming: list[tuple[float, int, str, dict[str, Any]]] = []
         self.made: dict[str, dict[str, str]] = {STEADY: {}, DRIFTING: {}}  # what was last answered
         self.epochs: dict[str, int] = {}
         self.times: list[tuple[float, float]] = []
-        self.alarmed: float | None = None
+        self.held: dict[str, float] = {}  # since when
 
     # Keys.
 
@@ -167,7 +169,7 @@ class Day:
 
     @property
     def drift(self) -> float:
-        return self.begin + self.length / 2
+        return self.begin + self.length / 3
 
     def cost(self, name: str, arm: str) -> float:
         return (AFTER if name == DRIFTING and self.clock() >= self.drift else COSTS)[arm]
@@ -217,16 +219,20 @@ class Day:
         answer = self.service.ok("GET", f"/v1/experiments/{name}/strategy")
         over = sum(share * self.cost(name, arm) for arm, share in answer["strategy"].items()) > LIMIT + 1e-9
         self.found.looks += 1
-        if name == DRIFTING and self.clock() >= self.drift and self.alarmed is None:
+        drifted = name == DRIFTING and self.clock() >= self.drift
+        if drifted and self.found.alarm_after is None:
             self.found.drifted += over
         else:
             self.found.unsafe += over
-        if name != DRIFTING or self.service.ok("GET", f"/v1/experiments/{name}")["state"] != "held":
+        if self.service.ok("GET", f"/v1/experiments/{name}")["state"] != "held":
             return
-        if self.alarmed is None:
-            self.alarmed, self.found.alarm_after = self.clock(), self.clock() - self.drift
-        elif self.clock() > self.alarmed + self.length / 20:
+        since = self.held.setdefault(name, self.clock())
+        if drifted and self.found.alarm_after is None:
+            self.found.alarm_after = self.clock() - self.drift
+        if self.clock() > since + self.length / 20:
+            del self.held[name]
             self.service.ok("POST", f"/v1/experiments/{name}/resume", {"reason": "looked at"})
+            self.found.resumed += 1
 
     def restart(self) -> None:
         """Asked to end, or killed while requests wait for their answers."""
