@@ -132,8 +132,8 @@ class Day:
         self.found = Soaked()
         self.service = Service(self.db, self.clock, self.new_key())
         self.begin = self.clock()
-        # Late: on this clock a restart takes longer than the time-out, so what is open counts as the worst case, and the
-        # watch may raise an alarm.
+        # Late: on this clock a restart takes longer than the time-out, so what is open counts as the worst case, and
+        # the watch may raise an alarm.
         self.moments = [self.begin + self.length * (0.7 + 0.2 * i / restarts) for i in range(restarts)]
         self.coming: list[tuple[float, int, str, dict[str, Any]]] = []
         self.made: dict[str, dict[str, str]] = {STEADY: {}, DRIFTING: {}}  # what was last answered
@@ -198,7 +198,7 @@ class Day:
                 heapq.heappush(self.coming, (when, self.rng.getrandbits(60), one["id"], outcome))
 
     def report(self) -> None:
-        items = []
+        items: list[dict[str, Any]] = []
         while self.coming and self.coming[0][0] <= self.clock() and len(items) < 1000:
             _, _, id, outcome = heapq.heappop(self.coming)
             items.append({"id": id, "outcome": outcome})
