@@ -119,7 +119,7 @@ class Soaked:
     alarm_after: float | None = None  # seconds from the drift to the alarm
     memory: list[tuple[float, float]] = field(default_factory=list)  # MB of each process, first and last
     size: tuple[float, float] = (0.0, 0.0)  # MB of the database, after a tenth of the time and at its end
-    p99: tuple[float, float] = (0.0, 0.0)  # milliseconds of a decision, in the first and in the last tenth
+    p99: tuple[float, float] = (0.0, 0.0)  # milliseconds of a decision, the first and the last tenth of them
 
 
 class Day:
@@ -138,7 +138,7 @@ class Day:
         self.coming: list[tuple[float, int, str, dict[str, Any]]] = []
         self.made: dict[str, dict[str, str]] = {STEADY: {}, DRIFTING: {}}  # what was last answered
         self.epochs: dict[str, int] = {}
-        self.times: list[tuple[float, float]] = []
+        self.times: list[float] = []  # of decisions, in seconds
         self.held: dict[str, float] = {}  # since when
 
     # Keys.
@@ -180,8 +180,8 @@ class Day:
         body, key = {"count": BATCH}, f"turn {turn}"
         path = f"/v1/experiments/{name}/decisions"
         decisions = self.service.ok("POST", path, body, **{"Idempotency-Key": key})["decisions"]
+        self.times.append(time.perf_counter() - started)
         now = self.clock()
-        self.times.append((now, time.perf_counter() - started))
         if self.rng.random() < 0.05:  # as if the answer had been lost
             again = self.service.ok("POST", path, body, **{"Idempotency-Key": key})["decisions"]
             assert again == decisions
@@ -303,11 +303,9 @@ class Day:
             found.lost += len(missing) - sum(missing)
             expected = {"taken": "feedback", "late": "timeout", "decided": "timeout"}
             found.mistaken += sum(source.get(id, expected[how]) != expected[how] for id, how in made.items())
-        first, last = (
-            [took for at, took in self.times if low * self.length <= at - self.begin <= high * self.length]
-            for low, high in ((0.0, 0.1), (0.9, 1.0))
-        )
-        found.p99 = (float(np.quantile(first, 0.99)) * 1e3, float(np.quantile(last, 0.99)) * 1e3)
+        tenth = max(1, len(self.times) // 10)
+        first, last = (float(np.quantile(some, 0.99)) * 1e3 for some in (self.times[:tenth], self.times[-tenth:]))
+        found.p99 = first, last
         found.memory = [(life[0], life[-1]) for life in self.service.lives]
 
 
@@ -317,7 +315,8 @@ def soak(folder: Path, seconds: float, hours: float, restarts: int, seed: int) -
     try:
         return day.live()
     finally:
-        day.service.process.kill()
+        if day.service.process.poll() is None:
+            day.service.end(signal.SIGKILL)
 
 
 if __name__ == "__main__":
