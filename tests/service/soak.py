@@ -235,9 +235,9 @@ class Day:
             self.found.resumed += 1
 
     def restart(self) -> None:
-        """Asked to end, or killed while requests wait for their answers."""
+        """Killed while a request waits for its answer, or asked to end, in turn."""
         self.found.restarts += 1
-        if self.found.restarts % 2:
+        if self.found.restarts % 2 == 0:
             self.service.end(signal.SIGTERM)
         else:
             path = f"/v1/experiments/{STEADY}/decisions"
@@ -255,7 +255,7 @@ class Day:
                 "baseline_costs": {"miss": 0.15},
             })  # fmt: skip
         turn, sizes, keyed = 0, [0.0, 0.0], self.begin
-        while self.clock() < self.begin + self.length:
+        while self.moments or self.clock() < self.begin + self.length:
             turn += 1
             for name in (STEADY, DRIFTING):
                 self.decide(name, turn)
