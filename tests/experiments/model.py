@@ -33,6 +33,7 @@ class Model:
         self.made: dict[str, Made] = {}
         self.waiting: dict[str, list[Made]] = {}  # by arm, those not learnt yet, oldest first
         self.learnt: list[tuple[int | None, str, str, dict[str, float]]] = []
+        self.told: list[dict[str, float]] = []  # loss and costs of what was learnt, when it was
         self.known_from = 0  # place in `learnt` since which knowledge was kept
         self.retired: set[str] = set()
         self.held = self.stopped = self.shadow = False
@@ -68,7 +69,14 @@ class Model:
         while line and line[0].settled:
             first = line.pop(0)
             if first.settled != "cancelled":
-                self.learnt.append((first.number, first.arm, str(first.settled), dict(first.outcome or {})))
+                outcome = dict(first.outcome or {})
+                self.learnt.append((first.number, first.arm, str(first.settled), outcome))
+                self.told.append(
+                    {
+                        one.name: cost(one, outcome[one.name]) if one.name in outcome else 1.0
+                        for one in self.experiment.quantities
+                    }
+                )
                 self.rounds += first.arm in self.experiment.arms and first.number is not None
 
     def expire(self, now: float, inclusive: bool) -> None:

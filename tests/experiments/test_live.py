@@ -22,7 +22,7 @@ from surefoot.experiments.live import Live
 from surefoot.experiments.plans import Plan, places_of
 from surefoot.storage import open_log
 from tests.experiments.soak import soak
-from tests.experiments.test_machine import walk
+from tests.experiments.test_machine import machine, walk
 from tests.experiments.worlds import GOOD, DurableMemory, digest, make, replayed
 
 THREADS, TURNS = 16, 2_000
@@ -269,7 +269,7 @@ def test_walks_find_what_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 def walks(seeds: int, steps: int) -> None:
     for seed in range(seeds):
-        walk("durable memory", seed, steps)
+        walk(machine("durable memory"), seed, steps)
 
 
 @pytest.mark.parametrize("state", [b"", b"{}", b"nonsense", b'{"created": 3}'])

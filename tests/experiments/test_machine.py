@@ -71,10 +71,16 @@ WEIGHTS = {
     "cancel": 1, "observe": 2, "expire": 1, "bad_input": 3, "operate": 3, "take_snapshot": 1, "crash": 2,
 }  # fmt: skip
 """How often a walk takes each step."""
+AT_ONCE = ("now", "arm ", "reason", "Expected")
+"""How the sentences begin with which a call is refused before it looks at the time."""
 
 
 class Machine(RuleBasedStateMachine):
     storage: str
+    live: Any  # `sf.Live`, or what has its verbs
+    log: Log
+    weights = WEIGHTS
+    fewest = 0  # items in a call of `feedback_many`
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,22 +93,29 @@ class Machine(RuleBasedStateMachine):
         self.choices: list[sf.Choice] = []
         self.seen = 0  # events of the log that were looked at
         self.settled: Counter[int] = Counter()
-        self.log: Log = self.new_log()
 
     def new_log(self) -> Log:
         if self.storage == "sqlite":
             return open_log(self.folder / "log.db")
         return DurableMemory() if self.storage == "durable memory" else sf.MemoryLog()
 
-    def teardown(self) -> None:
-        self.patch.stop()
+    def start(self, experiment: sf.Experiment, seed: int) -> None:
+        self.log = self.new_log()
+        self.live = sf.Live(experiment, seed, log=self.log)
+
+    def end(self) -> None:
         self.log.close()
+
+    def teardown(self) -> None:
+        self.end()
+        self.patch.stop()
         shutil.rmtree(self.folder)
 
     @initialize(rng=CHANCE)
     def begin(self, rng: Random) -> None:
         experiment = make(**CHANGES[rng.choice(["the same", "the same", "measured", "soft", "a mixed baseline"])])
-        self.live, self.model = sf.Live(experiment, rng.randrange(5), log=self.log), Model(experiment)
+        self.start(experiment, rng.randrange(5))
+        self.model = Model(experiment)
 
     # What rules share.
 
@@ -223,7 +236,10 @@ class Machine(RuleBasedStateMachine):
             assert choice.due == self.now + model.experiment.timeout
             assert (choice.would is None) == (choice.mode != "shadow")
         if policy is not None and model.experiment.hard:
-            assert_safe(plan, policy)
+            problem = policy.problem
+            assert_safe(
+                plan.strategy, problem.safe.strategy, problem.safe.costs, policy.upper_costs, problem.thresholds
+            )
 
     @rule(rng=CHANCE)
     def take_snapshot(self, rng: Random) -> None:
@@ -260,13 +276,13 @@ class Machine(RuleBasedStateMachine):
         items: list[tuple[str, Any]] = []
         self.model.expire(self.now, inclusive=False)
         answers: list[Any] = []
-        for _ in range(rng.randint(0, 5)):
-            id = "nobody-1" if rng.random() < 0.2 else rng.choice(list(self.model.made))
+        for _ in range(rng.randint(self.fewest, 5)):
+            id = rng.choice(list(self.model.made)) + rng.choice(["", "", "", "", "x"])
             outcome: Any = self.outcome(rng, rng.sample(NAMES, rng.randint(1, 4)))
             if rng.random() < 0.2 or not outcome:
                 outcome = {"quality": 3.0}
             items.append((id, outcome))
-            if id == "nobody-1":
+            if id not in self.model.made:
                 answers.append(sf.Unknown)
             else:
                 answers.append(sf.RuleError if outcome == {"quality": 3.0} else self.model.feedback(id, outcome))
@@ -293,31 +309,36 @@ class Machine(RuleBasedStateMachine):
 
     # What is refused.
 
-    @rule(rng=CHANCE)
-    def bad_input(self, rng: Random) -> None:
-        live, late = self.live, rng.random() < 0.5
-        now = self.now if late else -1e6  # at which nothing is due
-        id = rng.choice(list(self.model.made)) if self.model.made else "nobody-1"
-        calls: dict[str, Any] = {
+    def wrong(self, id: str, now: float) -> dict[str, Any]:
+        """Calls that are refused, by the sentence."""
+        live = self.live
+        return {
             "outcome must have values of": lambda: live.feedback(id, {}, now),
             "outcome must have no keys but": lambda: live.feedback(id, {"quality": 1.0, "nonsense": 1.0}, now),
             r"outcome\['quality'\] must be in": lambda: live.feedback(id, {"quality": 2.5}, now),
             r"outcome\['quality'\] must be a number in": lambda: live.feedback(id, {"quality": "1"}, now),
             "no decision of routing has the id": lambda: live.feedback(id + "x", GOOD, now),
             "arms must be among": lambda: live.decide(now, arms=["nobody"]),
-            "snapshot must be a Snapshot": lambda: live.decide(now, snapshot="x"),  # type: ignore[arg-type]
+            "snapshot must be a Snapshot": lambda: live.decide(now, snapshot="x"),
             "now must be": lambda: live.decide(float("nan")),
             "arm must be one of": lambda: live.observe("nobody", GOOD),
             "reason must be text": lambda: live.hold(" "),
         }
+
+    @rule(rng=CHANCE)
+    def bad_input(self, rng: Random) -> None:
+        late = rng.random() < 0.5
+        now = self.now if late else -1e6  # at which nothing is due
+        id = rng.choice(list(self.model.made)) if self.model.made else "nobody-1"
+        calls = self.wrong(id, now)
         sentence = rng.choice(sorted(calls))
         call, error = calls[sentence], sf.RuleError
         if sentence.startswith("no decision") or (sentence.startswith("outcome") and not self.model.made):
-            error, sentence = sf.Unknown, "no decision of routing has the id"  # type: ignore[assignment]
+            error, sentence = sf.Unknown, "no decision"  # type: ignore[assignment]
         deciding = sentence.startswith(("arms", "snapshot"))
         if deciding and self.model.stopped:
             return self.refused(sf.Stopped, call)
-        if not late or sentence.startswith(("now", "arm ", "reason")):
+        if not late or sentence.startswith(AT_ONCE):
             return self.refused(error, call, sentence)
         self.model.expire(now, inclusive=deciding)
         return self.expect(error, call)
@@ -341,7 +362,7 @@ class Machine(RuleBasedStateMachine):
             "stop": lambda: live.stop("enough"),
         }
         if verb == "resume" and not model.held:
-            return self.refused(sf.RuleError, calls[verb], "resume must be called while the experiment is held")
+            return self.refused(*self.not_held(calls[verb]))
         if model.stopped:
             return self.refused(sf.Stopped, calls[verb], "the experiment routing was stopped: enough")
         answer = calls[verb]()
@@ -357,6 +378,10 @@ class Machine(RuleBasedStateMachine):
             assert model.alarmed
             model.change(live._fold.experiment, keep=True)
         return None
+
+    def not_held(self, resume: Any) -> tuple[type[Exception], Any, str]:
+        """How it is refused to resume what is not held."""
+        return sf.RuleError, resume, "resume must be called while the experiment is held"
 
     @rule(rng=CHANCE)
     def crash(self, rng: Random) -> None:
@@ -443,14 +468,13 @@ class Machine(RuleBasedStateMachine):
                 assert not costs or np.isclose(known[1][i, place], np.mean(costs), atol=1e-12)
 
 
-def assert_safe(plan: Plan, policy: Any) -> None:
+def assert_safe(strategy: Any, safe: Any, stated: Any, upper: Any, thresholds: Any) -> None:
     """At the upper bounds the strategy keeps every limit; the baseline's share costs what was stated."""
-    safe, upper = policy.problem.safe, np.minimum(1.0, policy.upper_costs)
-    share = min(1.0, min(x / s for x, s in zip(plan.strategy, safe.strategy) if s > 0))
-    rest = np.maximum(0.0, plan.strategy - share * safe.strategy)
-    for i, limit in enumerate(policy.problem.thresholds):
-        stated = share * safe.costs[i] + upper[i] @ rest
-        assert min(stated, upper[i] @ plan.strategy) <= limit + 1e-9
+    share = min(1.0, min(x / s for x, s in zip(strategy, safe) if s > 0))
+    rest = np.maximum(0.0, strategy - share * np.asarray(safe))
+    for i, limit in enumerate(thresholds):
+        bounds = np.minimum(1.0, upper[i])
+        assert min(share * stated[i] + bounds @ rest, bounds @ strategy) <= limit + 1e-9
 
 
 def machine(kind: str) -> Any:
@@ -474,24 +498,23 @@ def test_any_order_of_calls(kind: str) -> None:
 def test_long_walks(kind: str, seeds: int, steps: int) -> None:
     """The same steps in long sequences, which Hypothesis seldom tries."""
     for seed in range(seeds):
-        walk(kind, Random().getrandbits(32) if FUZZ else seed, steps)
+        walk(machine(kind), Random().getrandbits(32) if FUZZ else seed, steps)
 
 
-def walk(kind: str, seed: int, steps: int) -> Machine:
+def walk(kind: type[Machine], seed: int, steps: int) -> Machine:
     """Take random steps, and check after each."""
-    rng, walker = Random(seed), machine(kind)()
+    rng, walker = Random(seed), kind()
+    found = {name: value for cls in reversed(kind.__mro__) for name, value in vars(cls).items()}
+    checks = [name for name, value in found.items() if hasattr(value, "hypothesis_stateful_invariant")]
     try:
         walker.begin(rng)
         for _ in range(steps):
-            step = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            step = rng.choices(list(kind.weights), list(kind.weights.values()))[0]
             if step in ("feedback", "feedback_many", "cancel", "whole_feedback") and not walker.model.open:
                 step = "decide_plainly"
             getattr(walker, step)(rng)
-            for check in CHECKS:
+            for check in checks:
                 getattr(walker, check)()
     finally:
         walker.teardown()
-    return walker  # type: ignore[no-any-return]
-
-
-CHECKS = [name for name, found in vars(Machine).items() if hasattr(found, "hypothesis_stateful_invariant")]
+    return walker

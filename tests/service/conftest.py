@@ -92,11 +92,13 @@ class Api:
         raise AssertionError("the service does not become ready")
 
 
-def started(db: str, **options: Any) -> Iterator[Api]:
-    clock = Clock()
-    database = Database.open(db)
-    key = create_key(database, "tester", ["admin"], clock())
-    database.close()
+def started(db: str, clock: Clock | None = None, key: str = "", **options: Any) -> Iterator[Api]:
+    """The service on a database, with a clock and a key of an earlier one or with new ones."""
+    clock = clock or Clock()
+    if not key:
+        database = Database.open(db)
+        key = create_key(database, "tester", ["admin"], clock())
+        database.close()
     app = build(db, clock=clock, **options)
     with TestClient(app) as client:
         api = Api(client, app, clock, key)
