@@ -218,7 +218,7 @@ def test_an_experiment_is_run_by_one_process(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     first = sf.Live.open(path, make(), seed=1)
     with child(open_elsewhere, path) as (_, lines):
-        assert lines.read() == "LogFailure the experiment routing in log.db is open in another process\n"
+        assert lines.read() == "Claimed the experiment routing is open in another process\n"
     assert first.feedback(first.decide(0.0).id, GOOD, 0.0) == "accepted"
     other = sf.Experiment.from_dict({**make().to_dict(), "name": "other"})
     with sf.Live.open(path, other, seed=1) as beside:  # another experiment in the same file
@@ -269,7 +269,7 @@ def test_two_beginnings(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     logs = open_log(path), open_log(path)
     live = sf.Live(make(), 1, log=logs[0])
-    with pytest.raises(sf.LogFailure, match="another process"):
+    with pytest.raises(sf.Conflict, match="already"):
         sf.Live(make(), 2, log=logs[1])
     live.decide(0.0)
     assert digest(live) == replayed(live)
