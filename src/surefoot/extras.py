@@ -6,6 +6,7 @@ from contextlib import contextmanager
 EXTRAS = {
     "alembic": "serve",
     "fastapi": "serve",
+    "httpx2": "client",
     "msgspec": "serve",
     "prometheus_client": "serve",
     "psycopg": "postgres",
