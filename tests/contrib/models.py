@@ -35,7 +35,7 @@ class Model:
 class Models:
     """Endpoints on one port, at a path for each arm."""
 
-    def __init__(self, **models: Model) -> None:
+    def __init__(self, models: dict[str, Model]) -> None:
         self.models, self.calls = models, list[Call]()
         self._numbers, self._random = itertools.count(), random.Random(7)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(self._answer))

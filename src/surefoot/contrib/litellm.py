@@ -186,7 +186,9 @@ class Routing(CustomLogger):
 
     # Reporting.
 
-    async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: datetime) -> None:
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: datetime
+    ) -> None:
         """Report an attempt that was answered."""
         attempt = self._attempt(kwargs.get("litellm_params"))
         if attempt is not None:
@@ -296,5 +298,7 @@ def arms_of(
                     raise ValueError(f"arms must not share deployments, got {wanted!r} in {arm_of[id]!r} and {arm!r}")
     for one in deployments:
         if one["model_info"]["id"] not in arm_of:
-            raise ValueError(f"arms must name every deployment of {model!r}, and {one['model_info']['id']!r} is missing")
+            raise ValueError(
+                f"arms must name every deployment of {model!r}, and {one['model_info']['id']!r} is missing"
+            )
     return arm_of
