@@ -71,10 +71,9 @@ class Models:
     def _answer(self, arm: str, stream: bool) -> tuple[int, list[Any]]:
         model, number = self.models[arm], next(self._numbers)
         tokens = 950 + number % 100 if not stream else 950  # LiteLLM counts the tokens of a stream by itself
-        if model.seconds:
-            time.sleep(model.seconds)
         failed = self._random.random() < model.fails
         self.calls.append(Call(arm, tokens, not failed and not (stream and model.breaks)))
+        time.sleep(model.seconds)
         text = "good" if self._random.random() < model.quality else "bad"
         usage = {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": tokens + 1}
         body = {"id": f"call-{number}", "created": 1, "model": arm, "usage": usage}

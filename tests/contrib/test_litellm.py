@@ -16,13 +16,14 @@ import pytest
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it looks for prices on the network
 litellm = pytest.importorskip("litellm", reason="litellm is not installed", exc_type=ImportError)
 
-from litellm.litellm_core_utils import logging_callback_manager
-from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+from litellm.caching import caching_handler  # noqa: E402
+from litellm.litellm_core_utils import logging_callback_manager  # noqa: E402
+from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER  # noqa: E402
 
-from surefoot.client import AsyncClient
-from surefoot.contrib.litellm import Answer, Routing, decision_of
-from tests.contrib.models import Model, Models
-from tests.servers import Server
+from surefoot.client import AsyncClient  # noqa: E402
+from surefoot.contrib.litellm import Answer, Routing, decision_of  # noqa: E402
+from tests.contrib.models import Model, Models  # noqa: E402
+from tests.servers import Server  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Item.* on TypedDict class:UserWarning")  # LiteLLM's own types
 
@@ -98,12 +99,9 @@ class World:
 
     async def rounds(self, pending: int = 0) -> list[dict[str, Any]]:
         """What the service has learnt, when no more than `pending` decisions wait for feedback."""
-        for _ in range(200):
-            await GLOBAL_LOGGING_WORKER.flush()
-            await self.client.flush()
-            if self.status()["pending"] <= pending:
-                break
-            await asyncio.sleep(0.05)
+        await GLOBAL_LOGGING_WORKER.flush()
+        await self.client.flush()
+        await until(lambda: self.status()["pending"] <= pending)
         assert self.status()["pending"] == pending
         return self.server.call("GET", f"/v1/experiments/{self.name}/rounds")  # type: ignore[no-any-return]
 
@@ -233,7 +231,7 @@ def test_nothing_is_served_if_no_available_arm_is_safe(begin: Begin, models: Mod
             world.server.call("POST", f"/v1/experiments/{world.name}/hold", {"reason": "an incident"})
             with pytest.raises(litellm.InternalServerError):
                 await world.ask()
-            with pytest.raises(litellm.ServiceUnavailableError, match="no arm of .* may be served"):
+            with pytest.raises(litellm.ServiceUnavailableError, match=r"no arm of .* may be served"):
                 await world.ask()
             assert not differ(models, await world.rounds())
             assert len(models.calls) == 1
@@ -242,10 +240,7 @@ def test_nothing_is_served_if_no_available_arm_is_safe(begin: Begin, models: Mod
 
 
 async def end_of(stream: Any) -> Any:
-    chunk = None
-    async for chunk in stream:
-        pass
-    return chunk
+    return [chunk async for chunk in stream][-1]
 
 
 def test_streams(begin: Begin, models: Models) -> None:
@@ -266,26 +261,65 @@ def test_streams(begin: Begin, models: Models) -> None:
     asyncio.run(main())
 
 
+async def until(true: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if true():
+            return
+        await asyncio.sleep(0.025)
+    raise AssertionError("it never comes")
+
+
 def test_what_is_never_reported_waits_for_the_timeout(
     begin: Begin, models: Models, caplog: pytest.LogCaptureFixture
 ) -> None:
-    models["in-house"].seconds = models["fast"].seconds = models["flagship"].seconds = 0.5
+    for arm in ARMS:
+        models[arm].seconds = 0.5
 
     def broken(answer: Answer) -> dict[str, float | bool]:
         raise KeyError("no such field")
 
     async def main() -> None:
         async with begin(outcome=broken) as world:
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(world.ask(), 0.2)  # nobody waits for the answer
             await world.ask()
-            for _ in range(200):
-                if "is not reported, and counts as the worst case" in caplog.text:
-                    break
-                await asyncio.sleep(0.05)
-            else:
-                raise AssertionError("the failure of the function is not named")
+            await until(lambda: "is not reported, and counts as the worst case" in caplog.text)
+            asking = asyncio.create_task(world.ask())
+            await until(lambda: len(models.calls) == 2)
+            asking.cancel()  # nobody waits for the answer any more
+            with pytest.raises(asyncio.CancelledError):
+                await asking
             assert not await world.rounds(pending=2)
+
+    asyncio.run(main())
+
+
+def test_a_timeout_is_a_failure(begin: Begin, models: Models) -> None:
+    for arm in ARMS:
+        models[arm].seconds = 1.0
+
+    async def main() -> None:
+        async with begin() as world:
+            with pytest.raises(litellm.Timeout):
+                await world.ask(timeout=0.2)
+            (one,) = await world.rounds()
+            assert (one["source"], one["loss"], one["costs"]) == ("feedback", 1.0, {"spend": 0.0, "answered": 1.0})
+
+    asyncio.run(main())
+
+
+def test_an_answer_from_the_cache_is_no_outcome_of_an_arm(
+    begin: Begin, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litellm, "cache", None)  # the Router sets it
+    # Asks about streams by importing LiteLLM's proxy, which needs packages that LiteLLM does not.
+    monkeypatch.setattr(caching_handler, "_should_defer_streaming_cache_hit_callbacks", lambda **_: False)
+
+    async def main() -> None:
+        async with begin(cache_responses=True) as world:
+            for _ in range(12):
+                await world.ask()
+            rounds = await world.rounds()
+            assert len(models.calls) == 1
+            assert not differ(models, rounds), "one arm answered, others got its answer"
 
     asyncio.run(main())
 
@@ -359,8 +393,8 @@ def test_calls_that_litellm_routes_without_asking_are_refused(begin: Begin, mode
         ({"arms": {**ARMS, "fast": []}}, r"arms\['fast'\] must be a list of at least one deployment, got \[\]"),
         ({"arms": {**ARMS, "fast": "fast-1"}}, r"arms\['fast'\] must be a list of at least one .*, got 'fast-1'"),
         ({"arms": {**ARMS, "fast": ["fast-2"]}}, r"arms\['fast'\] must name deployments of 'assistant', got 'fast-2'"),
-        ({"arms": {**ARMS, "fast": ["flagship-1"]}}, "arms must not share deployments, got 'flagship-1' in 'flag.*'fast'"),
-        ({"arms": {**ARMS, "in-house": ["in-house-2"]}}, "arms must name every deployment of .*'in-house-1' is missing"),
+        ({"arms": {**ARMS, "fast": ["flagship-1"]}}, "arms must not share deployments, got 'flagship-1' in .*'fast'"),
+        ({"arms": {**ARMS, "in-house": ["in-house-2"]}}, "arms must name every deployment .*'in-house-1' is missing"),
         ({"failed": {"latency": 1.0}}, "failed names 'latency', which .* does not measure"),
     ],
 )  # fmt: skip

@@ -97,11 +97,11 @@ class Routing(CustomLogger):
         model
             The model name (the group of deployments) that requests ask for.
         arms
-            For every arm of the experiment, its deployments: each a `model_info` id, or the `model` in `litellm_params`,
-            which stands for all deployments that have it. Every deployment of the model belongs to one arm.
+            For every arm of the experiment, its deployments: each a `model_info` id, or the `model` of
+            `litellm_params`, which stands for all deployments that have it. Every deployment belongs to one arm.
         outcome
-            What to report of an attempt that was answered, in the units of the experiment. Quantities that it leaves out
-            are for the application to report.
+            What to report of an attempt that was answered, in the units of the experiment. The application reports the
+            quantities that it leaves out.
         failed
             What to report of an attempt that failed, where that is not the worst case: say what a failure costs.
 
@@ -191,11 +191,20 @@ class Routing(CustomLogger):
     ) -> None:
         """Report an attempt that was answered."""
         attempt = self._attempt(kwargs.get("litellm_params"))
-        if attempt is not None:
-            cost = kwargs.get("response_cost")
-            seconds = (end_time - attempt.started).total_seconds()
-            answer = Answer(kwargs, response_obj, seconds, math.nan if cost is None else float(cost))
-            await self._report(attempt, lambda: self._outcome(answer))
+        if attempt is None:
+            return
+        if kwargs.get("cache_hit"):
+            await self._cancel(attempt)
+            return
+        cost, seconds = kwargs.get("response_cost"), (end_time - attempt.started).total_seconds()
+        answer = Answer(kwargs, response_obj, seconds, math.nan if cost is None else float(cost))
+        await self._report(attempt, lambda: self._outcome(answer))
+
+    async def _cancel(self, attempt: Attempt) -> None:
+        """Take back a decision that was not carried out: the cache had an answer, maybe that of another arm."""
+        if not attempt.reported and attempt.decision.id is not None:
+            attempt.reported = True
+            await self._client.cancel(attempt.decision.id, "LiteLLM's cache had the answer")
 
     async def async_post_call_failure_deployment_hook(
         self, request_data: Any, exception: Exception, call_type: Any, fallback_depth: int | None = None
@@ -211,7 +220,7 @@ class Routing(CustomLogger):
         return ((call or {}).get("metadata") or {}).get(self._key)
 
     async def _report(self, attempt: Attempt | None, outcome: Callable[[], Mapping[str, float | bool]]) -> None:
-        if attempt is None or attempt.reported or not attempt.decision.logged:
+        if attempt is None or attempt.reported or attempt.decision.id is None:
             return
         attempt.reported = True
         try:
@@ -259,13 +268,7 @@ def decision_of(response: Any) -> Decision | None:
 
 
 def ranges_of(definition: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """For each quantity of an experiment: its lowest, highest and worst value.
-
-    Examples
-    --------
-    >>> ranges_of({"objective": {"maximise": "quality"}, "guardrails": [{"name": "spend", "at_most": 0.4, "high": 2.0}]})
-    {'quality': (0.0, 1.0, 0.0), 'spend': (0.0, 2.0, 2.0)}
-    """
+    """For each quantity of an experiment: its lowest, highest and worst value."""
     found = {}
     for one in (definition["objective"], *definition["guardrails"]):
         low, high = one.get("low", 0.0), one.get("high", 1.0)
