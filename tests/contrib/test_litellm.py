@@ -9,6 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ def begin(server: Server, models: Models, request: pytest.FixtureRequest) -> Beg
             try:
                 yield World(server, name, router, client, routing)
             finally:
-                routing.detach()
+                await routing.detach()
 
     return begin
 
@@ -262,7 +263,7 @@ def test_streams(begin: Begin, models: Models) -> None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    for _ in range(400):
+    for _ in range(1200):
         if true():
             return
         await asyncio.sleep(0.025)
@@ -417,7 +418,7 @@ def test_what_does_not_fit_is_refused_at_the_start(
             routing = await Routing.attach(router, client, name, **{**right, "arms": by_id})
             with pytest.raises(ValueError, match="'assistant' is routed by the experiment checks already"):
                 await Routing.attach(router, client, name, **right)
-            routing.detach()
+            await routing.detach()
 
     asyncio.run(main())
 
@@ -431,3 +432,15 @@ def test_a_place_among_the_callbacks_is_needed(begin: Begin, monkeypatch: pytest
 
     with pytest.raises(ValueError, match=r"litellm\.callbacks must have room"):
         asyncio.run(main())
+
+
+def test_the_example_of_the_page(server: Server, models: Models) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "litellm.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```py\n(.*?)^```$", page, re.M | re.S)
+    deployments = [*(models.deployment(arm) for arm in ARMS), models.deployment("in-house", id="in-house-2")]
+    names = {"model_list": deployments, "address": server.address, "key": server.key, "judge": lambda response: 0.5}
+    exec(example, names)
+    asyncio.run(names["main"]())
+    (one,) = server.call("GET", "/v1/experiments/llm-routing/rounds")
+    assert (one["arm"], one["loss"]) == (models.calls[0].arm, 0.5)
+    assert one["costs"]["spend"] == pytest.approx(models.cents(models.calls[0]) / 1.2)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 from litellm.types.utils import CallTypes
 
 from surefoot.client import AsyncClient, Decision, ServiceError, Stopped
@@ -124,8 +125,12 @@ class Routing(CustomLogger):
             raise ValueError("litellm.callbacks must have room for one more: LiteLLM did not take this one")
         return routing
 
-    def detach(self) -> None:
-        """Decide and report nothing from now on: LiteLLM routes by itself, without guardrails."""
+    async def detach(self) -> None:
+        """Report what LiteLLM still has to log, and no more: from then on it routes by itself, without guardrails.
+
+        Calls that are under way are not reported.
+        """
+        await GLOBAL_LOGGING_WORKER.flush()
         litellm.logging_callback_manager.remove_callback_from_all_lists(self)
 
     # Deciding.
