@@ -6,9 +6,12 @@ fallback is a new decision, and every attempt is reported for its own arm, wheth
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import random
+import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,12 +19,12 @@ from typing import Any, NamedTuple, Self
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
 from litellm.types.utils import CallTypes
 
 from surefoot.client import AsyncClient, Decision, ServiceError, Stopped
 
 HIDDEN = "surefoot_decision"
+LOOK_EVERY = 0.01
 
 logger = logging.getLogger("surefoot.contrib.litellm")
 
@@ -41,7 +44,6 @@ class Attempt:
 
     decision: Decision
     started: datetime
-    reported: bool = False
 
     def __deepcopy__(self, _: Any) -> Attempt:
         """The same attempt, however often LiteLLM copies a request: it is reported once."""
@@ -72,6 +74,7 @@ class Routing(CustomLogger):
         baseline = definition["baseline"]
         self._baseline: dict[str, float] = {baseline: 1.0} if isinstance(baseline, str) else dict(baseline)
         self._told: set[str] = set()
+        self._open: weakref.WeakSet[Attempt] = weakref.WeakSet()  # to be reported; requests may be given up
 
     @classmethod
     async def attach(
@@ -125,12 +128,17 @@ class Routing(CustomLogger):
             raise ValueError("litellm.callbacks must have room for one more: LiteLLM did not take this one")
         return routing
 
-    async def detach(self) -> None:
-        """Report what LiteLLM still has to log, and no more: from then on it routes by itself, without guardrails.
+    async def detach(self, timeout: float = 10.0) -> None:
+        """End: wait for what is still to be reported, then let LiteLLM route by itself, without guardrails.
 
-        Calls that are under way are not reported.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait. What is not answered by then is not reported.
         """
-        await GLOBAL_LOGGING_WORKER.flush()
+        until = time.monotonic() + timeout
+        while self._open and time.monotonic() < until:
+            await asyncio.sleep(LOOK_EVERY)
         litellm.logging_callback_manager.remove_callback_from_all_lists(self)
 
     # Deciding.
@@ -180,6 +188,8 @@ class Routing(CustomLogger):
         arm = self._arm_of.get((kwargs.get("model_info") or {}).get("id", ""))
         if attempt is not None and attempt.decision.arm == arm and call_type == CallTypes.acompletion:
             kwargs["metadata"] = {**(kwargs.get("metadata") or {}), self._key: attempt}
+            if attempt.decision.logged:
+                self._open.add(attempt)
         elif (kwargs.get("litellm_metadata") or kwargs.get("metadata") or {}).get("model_group") == self.model:
             raise ValueError(f"{self.experiment} decides for acompletion only, and did not decide this {call_type}")
         return kwargs
@@ -207,9 +217,11 @@ class Routing(CustomLogger):
 
     async def _cancel(self, attempt: Attempt) -> None:
         """Take back a decision that was not carried out: the cache had an answer, maybe that of another arm."""
-        if not attempt.reported and attempt.decision.id is not None:
-            attempt.reported = True
-            await self._client.cancel(attempt.decision.id, "LiteLLM's cache had the answer")
+        if attempt in self._open and attempt.decision.id is not None:
+            try:
+                await self._client.cancel(attempt.decision.id, "LiteLLM's cache had the answer")
+            finally:
+                self._open.discard(attempt)
 
     async def async_post_call_failure_deployment_hook(
         self, request_data: Any, exception: Exception, call_type: Any, fallback_depth: int | None = None
@@ -225,9 +237,9 @@ class Routing(CustomLogger):
         return ((call or {}).get("metadata") or {}).get(self._key)
 
     async def _report(self, attempt: Attempt | None, outcome: Callable[[], Mapping[str, float | bool]]) -> None:
-        if attempt is None or attempt.reported or attempt.decision.id is None:
+        if attempt is None or attempt not in self._open:
             return
-        attempt.reported = True
+        self._open.discard(attempt)
         try:
             await self._client.feedback(attempt.decision.id, self._within(outcome()))
         except Exception:
