@@ -270,7 +270,7 @@ def test_openfeature(routing: Api) -> None:
     for body, at, code in (
         ({"context": {"targetingKey": 7}}, path, "INVALID_CONTEXT"),
         ({"context": 7}, path, "PARSE_ERROR"),
-        ({"context": {"targetingKey": ""}}, path, "GENERAL"),
+        ({"context": {"targetingKey": ""}}, path, "INVALID_CONTEXT"),
         ({}, path.replace("routing", "nothing"), "FLAG_NOT_FOUND"),
     ):
         answer = routing("POST", at, body)

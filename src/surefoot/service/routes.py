@@ -402,7 +402,9 @@ class Routes:
             (choice,) = await self._decide(call.name, 1, None, unit)
         except Unknown as error:
             return evaluation_failure(call.name, 404, "FLAG_NOT_FOUND", str(error))
-        except (RuleError, Stopped) as error:
+        except RuleError as error:
+            return evaluation_failure(call.name, 400, "INVALID_CONTEXT", str(error))
+        except Stopped as error:
             return evaluation_failure(call.name, 400, "GENERAL", str(error))
         except Problem as error:
             if error.status not in (400, 422):
