@@ -18,10 +18,10 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 import surefoot as sf
 from surefoot.experiments.live import Live
-from surefoot.service import host as host_module
-from surefoot.service import routes as routes_module
-from surefoot.service.rounds import settled_rounds
-from surefoot.service.routes import LEASE, Routes
+from surefoot.service import learning as learning_module
+from surefoot.service.acts import Acts
+from surefoot.service.elsewhere import LEASE
+from surefoot.storage.log import SqlLog
 from tests.experiments.model import cost
 from tests.experiments.test_machine import CHANCE, FUZZ, Machine, assert_safe, walk
 from tests.service.conftest import Api, Clock, started
@@ -124,7 +124,7 @@ class Remote:
         """What the service does four times a second."""
 
         async def tick() -> None:
-            self.api.host._expire()
+            self.api.host.lives[self.name].expire(now)
             await self.api.host.durable()
 
         self.api.clock.time = now
@@ -150,7 +150,7 @@ class HttpMachine(Machine):
     weights = {**Machine.weights, "out_of_date": 1}  # noqa: RUF012
 
     def start(self, experiment: sf.Experiment, seed: int) -> None:
-        self.still = mock.patch.object(host_module, "EXPIRE_EVERY", 1e6)
+        self.still = mock.patch.object(learning_module, "EXPIRE_EVERY", 1e6)
         self.still.start()
         self.clock, self.key = Clock(), ""
         self.serve()
@@ -177,6 +177,9 @@ class HttpMachine(Machine):
     @rule(rng=CHANCE)
     def take_snapshot(self, rng: Random) -> None:
         """The strategy for those who draw by themselves, which is never passed to `decide` over HTTP."""
+        if self.model.stopped:
+            self.refused(sf.Stopped, lambda: self.live.call("GET", f"{ONE}/strategy", now=self.now))
+            return
         answer = self.live.call("GET", f"{ONE}/strategy", now=self.now)
         found, plan = answer.json(), self.live._narrowed(None)
         assert list(found["strategy"].items()) == list(zip(self.model.experiment.arms, plan.strategy.tolist()))
@@ -265,29 +268,34 @@ def test_long_walks_over_http() -> None:
 # The control: what is broken on purpose is found.
 
 
-def taken_twice(routes: Any, call: Any, item: Any) -> Any:
-    """A batch whose items are each taken twice."""
-    TAKE(routes, call, item)
-    return TAKE(routes, call, item)
+def taken_twice(acts: Any, items: Any) -> Any:
+    """Feedback is taken twice."""
+    FEEDBACK(acts, items)
+    return FEEDBACK(acts, items)
 
 
-def never_late(live: Any, id: str, outcome: Any, now: float) -> Any:
+def never_late(live: Any, items: Any, now: float) -> Any:
     """Feedback as if no time had passed."""
-    return FEEDBACK(live, id, outcome, -1e9)
+    return FEEDBACK_MANY(live, items, -1e9)
 
 
-def told_twice(log: Any, prefix: str) -> Any:
+def unconditional(acts: Any, epoch: str, **rest: Any) -> Any:
+    """A change whatever epoch the caller has read."""
+    return CHANGE(acts, epoch=str(acts._live.status().epoch), **rest)
+
+
+def told_twice(log: Any, after: int, limit: int) -> Any:
     """Rounds of which the first is there twice."""
-    found = list(ROUNDS(log, prefix))
+    found = list(ROUNDS(log, after, limit))
     return iter(found[:1] + found)
 
 
-TAKE, ROUNDS, FEEDBACK = Routes._take, settled_rounds, Live.feedback
+FEEDBACK, CHANGE, FEEDBACK_MANY, ROUNDS = Acts.feedback, Acts.change, Live.feedback_many, SqlLog.rounds
 BROKEN: dict[str, tuple[Any, str, Any]] = {
-    "feedback is taken twice": (Routes, "_take", taken_twice),
-    "late feedback is accepted": (Live, "feedback", never_late),
-    "If-Match is ignored": (routes_module, "check_epoch", lambda *_: None),
-    "rounds are told twice": (routes_module, "settled_rounds", told_twice),
+    "feedback is taken twice": (Acts, "feedback", taken_twice),
+    "late feedback is accepted": (Live, "feedback_many", never_late),
+    "If-Match is ignored": (Acts, "change", unconditional),
+    "rounds are told twice": (SqlLog, "rounds", told_twice),
 }
 
 

@@ -146,7 +146,7 @@ def test_without_the_check_at_the_commit_a_hold_comes_late(
     from surefoot.storage.inbox import Gate
 
     learner, decider = processes.running()
-    monkeypatch.setattr(Gate, "_in_force", lambda gate, connection, rows: [
+    monkeypatch.setattr(Gate, "_admitted", lambda gate, connection, rows: [
         {name: value for name, value in row.items() if name != "drawn_in"} for row in rows
     ])  # fmt: skip
     monkeypatch.setattr(elsewhere_module.View, "update", lambda view, row: None)

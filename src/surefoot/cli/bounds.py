@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surefoot.cli.studies import refuse
+from surefoot.cli.refusal import refuse
 from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_horizon
 
 LEGEND = (

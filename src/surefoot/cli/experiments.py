@@ -7,7 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from surefoot.cli.studies import read_text, refuse
+from surefoot.cli.refusal import refuse
+from surefoot.cli.studies import read_text
 from surefoot.experiments.experiment import Experiment
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
-from surefoot.cli.studies import refuse
+from surefoot.cli.refusal import refuse
 from surefoot.policies.presets import PRESETS
 from surefoot.rules import Range, number
 from surefoot.theory.plan import Forecast

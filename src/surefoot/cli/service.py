@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from surefoot.cli.studies import refuse
+from surefoot.cli.refusal import refuse
 from surefoot.experiments.events import LogFailure
 from surefoot.experiments.fold import Fold
 from surefoot.experiments.live import Live, restored

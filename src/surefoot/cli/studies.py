@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from surefoot.cli.refusal import refuse
 from surefoot.environments.scenarios import REHEARSALS, SCENARIOS
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
@@ -52,12 +53,6 @@ def league_study(seeds: int, horizon: int) -> str:
         if policy in PRESETS:
             lines.append(f'[[policies]]\npolicy = "{policy}"\nname = "{policy}, paper"\npreset = "paper"\n')
     return "\n".join(lines)
-
-
-def refuse(error: ValueError, advice: str = "") -> typer.Exit:
-    """Print the error on stderr, and return the exit to raise."""
-    Console(stderr=True).print(f"{error}{advice}", style="red", highlight=False, markup=False, soft_wrap=True)
-    return typer.Exit(2)
 
 
 def read_text(path: Path) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 import surefoot
-from surefoot.cli.studies import refuse
+from surefoot.cli.refusal import refuse
 from surefoot.rules import RuleError
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.cli.studies import refuse
+from surefoot.cli.refusal import refuse
 from surefoot.experiments.experiment import live_policies
 from surefoot.experiments.live import warm
 from surefoot.kernels.compile import kept_in

@@ -51,6 +51,8 @@ SEED = Range(0, 2**128, whole=True)
 LONGEST_TEXT = 500
 STORAGE = "surefoot.storage"
 """What opens a log in a file; asked for by name, as it builds on this package, not the other way round."""
+PREFIX = 8
+"""How many digits of the key the ids of decisions begin with."""
 CHECKPOINT_EVERY = 20_000
 """Events between two checkpoints of a durable log."""
 
@@ -110,8 +112,7 @@ class Live:
         if not isinstance(experiment, Experiment):
             raise RuleError("experiment", "be an Experiment", experiment)
         shadow = choice("mode", mode, ("live", "shadow")) == "shadow"
-        entropy = os.urandom(16) if seed is None else number("seed", seed, SEED).to_bytes(64, "little").rstrip(b"\0")
-        key = hashlib.blake2b(entropy, digest_size=16, person=b"surefoot live").hexdigest()
+        key = key_of(int.from_bytes(os.urandom(16), "little") if seed is None else number("seed", seed, SEED))
         log = MemoryLog() if log is None else log
         if next(iter(log.read()), None) is not None:
             raise RuleError("log", "be empty (`Live.of` goes on with one that is not)", log)
@@ -125,7 +126,7 @@ class Live:
         self._log, self._fold, self._lock = log, fold, threading.RLock()
         fold.take_rounds()
         self._key = bytes.fromhex(fold.created.key)
-        self._prefix = fold.created.key[:8]
+        self._prefix = fold.created.key[:PREFIX]
         self._broken: BaseException | None = None
         self._plan: Plan | None = None
         self._timed_out = 0
@@ -186,6 +187,11 @@ class Live:
     def broken(self) -> bool:
         """Whether it must be opened again, after an error that may have left it half changed."""
         return self._broken is not None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it was stopped, if it was."""
+        return self._fold.stopped
 
     @property
     def pending(self) -> int:
@@ -753,6 +759,12 @@ class Live:
 
     def __repr__(self) -> str:
         return f"Live({self._fold.experiment.name!r}) {self._fold.state} at round {self._fold.rounds}"
+
+
+def key_of(seed: int) -> str:
+    """The key of the draws that belongs to a seed."""
+    entropy = seed.to_bytes(64, "little").rstrip(b"\0")
+    return hashlib.blake2b(entropy, digest_size=16, person=b"surefoot live").hexdigest()
 
 
 def restored(log: Log) -> Fold:

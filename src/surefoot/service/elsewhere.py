@@ -18,7 +18,7 @@ from surefoot.kernels.episode import draw
 from surefoot.rules import Floats
 from surefoot.service.acts import check_pending
 from surefoot.service.problems import Problem
-from surefoot.storage.inbox import call, collect
+from surefoot.storage.inbox import call, collect, drawn_under
 from surefoot.storage.snapshots import read_snapshots, read_status
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Elsewhere:
 
     def check_fresh(self, view: View) -> None:
         """Refuse what nobody may draw from any more."""
+        self._check_stopped(view)
         if not self.fresh(view):
             sentence = f"neither the database nor the learner of {view.name} can be reached: serve the baseline"
             raise Problem(503, "busy", sentence, retry_after=1)
@@ -146,46 +147,56 @@ class Elsewhere:
         self, view: View, count: int, arms: list[str] | None, unit: str | None, key: str | None
     ) -> list[dict[str, Any]]:
         """Make decisions."""
-        if view.stopped is not None:
-            raise Stopped(f"the experiment {view.name} was stopped: {view.stopped}")
+        self._check_stopped(view)
         check_pending(view.pending, count)
         if not self.fresh(view):
             return self._unlogged(view, count, arms)
         try:
-            if arms is not None or unit is not None or key is not None:
+            if arms is not None or unit is not None:
                 arguments = {"count": count, "arms": arms, "unit": unit, "key": key}
                 return list(await self.ask(view, "decide", "", arguments))
-            return await self._draw(view, count)
+            return await self._draw(view, count, key)
         except LogFailure:
             return self._unlogged(view, count, arms)
 
-    async def _draw(self, view: View, count: int) -> list[dict[str, Any]]:
-        database = self._host.database
+    async def _draw(self, view: View, count: int, key: str | None) -> list[dict[str, Any]]:
+        database, gate = self._host.database, self._host.gate
         for _ in range(TRIES):
-            drawn = [self._drawn(view) for _ in range(count)]
-            number = next(self._calls)
-            row = call(view.id, self.block, number, "decided", self._host.now(), drawn, (view.epoch, view.mode))
-            database.add([row])
+            drawn = [self._drawn(view, key) for _ in range(count)]
+            number, in_force = next(self._calls), (view.epoch, view.mode)
+            database.add([call(view.id, self.block, number, "decided", self._host.now(), drawn, in_force, key)])
             await self._host.durable(database)
-            if number not in self._host.gate.refused:
-                return [
-                    Choice(id_of(view.prefix, one.number), one.arm, one.propensity, one.epoch, one.mode, one.due,
-                           one.would)._asdict()
-                    for one in drawn
-                ]  # fmt: skip
-            self._host.gate.refused.discard(number)
-            await self.look()  # the experiment has changed since
-            if view.stopped is not None:
-                raise Stopped(f"the experiment {view.name} was stopped: {view.stopped}")
+            if key is not None and number in gate.repeated:
+                gate.repeated.discard(number)
+                drawn = await asyncio.to_thread(drawn_under, database, view.id, key)
+                if len(drawn) != count or drawn[0].unit is not None:
+                    sentence = f"key {key!r} was used for another request"
+                    raise Problem(422, "conflict", sentence, parameter="Idempotency-Key")
+            elif number in gate.refused:
+                gate.refused.discard(number)
+                await self.look()  # the experiment has changed since
+                self._check_stopped(view)
+                continue
+            return [
+                Choice(
+                    id_of(view.prefix, one.number), one.arm, one.propensity, one.epoch, one.mode, one.due, one.would
+                )._asdict()
+                for one in drawn
+            ]
         raise Problem(503, "busy", f"the experiment {view.name} is being changed", retry_after=1)
 
-    def _drawn(self, view: View) -> Decided:
+    @staticmethod
+    def _check_stopped(view: View) -> None:
+        if view.stopped is not None:
+            raise Stopped(f"the experiment {view.name} was stopped: {view.stopped}")
+
+    def _drawn(self, view: View, key: str | None) -> Decided:
         place = int(draw(view.strategy, self._random.random()))
         would = None if view.would is None else view.arms[int(draw(view.would, self._random.random()))]
         now = self._host.now()
         return Decided(
             self.block * ELSEWHERE + next(self._decisions), view.arms[place], view.strategy.item(place), view.weight,
-            view.mode, view.epoch, now, now + view.timeout, would=would,
+            view.mode, view.epoch, now, now + view.timeout, None, key, would,
         )  # fmt: skip
 
     def _unlogged(self, view: View, count: int, arms: list[str] | None) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from surefoot.experiments.errors import Conflict, Unknown
+from surefoot.experiments.errors import Conflict, Stopped, Unknown
 from surefoot.experiments.events import LogFailure, Settled
 from surefoot.experiments.experiment import Experiment
-from surefoot.experiments.live import Live, warm
+from surefoot.experiments.live import PREFIX, Live, key_of, warm
 from surefoot.service.acts import SLOW, Acts, prepare
 from surefoot.service.elsewhere import UNLOGGED, Elsewhere, View
 from surefoot.service.learning import Learning, status_of
@@ -33,11 +33,6 @@ T = TypeVar("T")
 ROLES = ("all", "decider", "learner")
 OPERATIONS = frozenset({"hold", "stop", "switch", "resume", "change"})
 """What others must hear of before it is answered."""
-ABOUT: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "feedback": lambda arguments: [item["id"] for item in arguments["items"]],
-    "cancel": lambda arguments: [arguments["id"]],
-}
-"""What is about decisions that were made before, and about which."""
 KEYS_EVERY = 1.0
 RETRY_AFTER = 1.0
 PATIENCE = 10.0
@@ -273,8 +268,8 @@ class Host:
             if verb == "decide":
                 return await self.elsewhere.decide(found, **arguments)
             return await self.elsewhere.ask(found, verb, who, arguments)
-        if verb in ABOUT and self.shares and self._unheard(found, *ABOUT[verb](arguments)):
-            await self.learning.take_in()  # a decider may have just answered with these decisions
+        if self.shares and not knows(found, verb, arguments):
+            await self.learning.take_in()
             found = await self.find(name)
             assert isinstance(found, Live)
         database = self.database
@@ -283,10 +278,6 @@ class Host:
             self.learning.publish(found)
         await self.durable(database)
         return answer
-
-    @staticmethod
-    def _unheard(live: Live, *ids: str) -> bool:
-        return any("." in id and not live.knows(id) for id in ids)
 
     async def act(self, live: Live, verb: str, who: str, arguments: dict[str, Any], at: float) -> Any:
         """Carry out a request here, without waiting for the disk."""
@@ -320,7 +311,7 @@ class Host:
             if not log.empty:
                 raise taken
             log.beside = [audit_row(self.now(), who, "create", name, None, experiment.to_dict())]
-            return Live(experiment, mode=mode, log=log)
+            return Live(experiment, self._new_seed(), mode=mode, log=log)
 
         live = await self._in_thread(name, begin)
         await self.durable(database)
@@ -330,6 +321,15 @@ class Host:
                 await self.learning.release(name)
                 await self._learnt(name)
         return status_of(live)
+
+    def _new_seed(self) -> int:
+        """A seed with which the ids of decisions begin as in no other experiment."""
+        known = self._prefixes.keys() | {view.prefix for view in self.elsewhere.views.values()}
+        for _ in range(100):
+            seed = int.from_bytes(os.urandom(16), "little")
+            if key_of(seed)[:PREFIX] not in known:
+                return seed
+        raise Problem(503, "busy", "the ids of decisions would not be unique", retry_after=RETRY_AFTER)
 
     async def _learnt(self, name: str) -> None:
         """Wait until another process learns an experiment, but not for long."""
@@ -353,6 +353,8 @@ class Host:
             shares = found.strategy.tolist()
             return drawn_from(found.arms, shares, found.weight, found.epoch, found.mode)
         snapshot = found.snapshot(self.now())
+        if found.stopped is not None:
+            raise Stopped(f"the experiment {name} was stopped: {found.stopped}")
         await self.durable()
         return drawn_from(snapshot.arms, snapshot.strategy.tolist(), snapshot.weight, snapshot.epoch, snapshot.mode)
 
@@ -368,6 +370,14 @@ class Host:
             return found.prefix, found.log.rounds(after, limit)
         log = await asyncio.to_thread(SqlLog, self.database, name)
         return found.prefix, log.rounds(after, limit)
+
+
+def knows(live: Live, verb: str, arguments: dict[str, Any]) -> bool:
+    """Whether all is known here that a request is about; else a decider may have just answered with it."""
+    if verb == "decide":
+        return arguments["key"] is None
+    ids = [item["id"] for item in arguments["items"]] if verb == "feedback" else [arguments.get("id")]
+    return all(id is None or live.knows(id) for id in ids)
 
 
 def drawn_from(arms: Sequence[str], shares: list[float], weight: float, epoch: int, mode: str) -> dict[str, Any]:

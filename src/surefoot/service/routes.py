@@ -127,7 +127,7 @@ class Routes:
             Route("POST", f"{one}/drawn", self.drawn, "Log decisions that the caller has drawn", ("decide",),
                   m.DrawnBody, m.LoggedItems, problems=(404, 422)),
             Route("GET", f"{one}/strategy", self.strategy, "The strategy, to draw from for a while",
-                  ("read", "decide"), None, m.Strategy, parameters=("If-None-Match", "wait"), problems=(404, 422)),
+                  ("read", "decide"), None, m.Strategy, parameters=("If-None-Match", "wait"), problems=(404, 410, 422)),
             Route("POST", f"{one}/observations", self.observe, "Learn from arms that were chosen elsewhere", admin,
                   m.Observations, m.Counted, problems=changing),
             Route("POST", f"{one}/hold", self.hold, "Serve the baseline until resumed", admin, m.ReasonBody, m.Done,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
+from surefoot.experiments.events import Decided, read
 from surefoot.storage.database import Database, Rows, Work, notify
 from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
 from surefoot.storage.snapshots import Superseded
@@ -27,7 +28,8 @@ class Gate:
     """What every commit of a service passes.
 
     * Events are written by the owner of the experiment only.
-    * Decisions go into the inbox only if the epoch and the mode that they were drawn in are still in force.
+    * Decisions go into the inbox only if the epoch and the mode that they were drawn in are still in force, and if
+      there are none yet under their idempotency key.
 
     Parameters
     ----------
@@ -39,6 +41,8 @@ class Gate:
         self.owner = owner
         self.refused: set[int] = set()
         """Calls whose decisions must be drawn again."""
+        self.repeated: set[int] = set()
+        """Calls whose decisions were made before, under the same key."""
 
     def __call__(self, connection: sa.Connection, by_table: dict[sa.Table, Rows]) -> None:
         """Check what is about to be written; take out what must not be."""
@@ -47,7 +51,7 @@ class Gate:
         if inbox in by_table:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
-            by_table[inbox] = self._in_force(connection, by_table[inbox])
+            by_table[inbox] = self._admitted(connection, by_table[inbox])
             notify(connection, CALLS)
         if answers in by_table:
             notify(connection, ANSWERS)
@@ -58,24 +62,65 @@ class Gate:
             if connection.execute(snapshots.update().where(*where).values(owner=self.owner)).rowcount != 1:
                 raise Superseded
 
-    def _in_force(self, connection: sa.Connection, rows: Rows) -> Rows:
-        """The rows without decisions that were drawn before the experiment changed."""
-        drawn = {row["experiment"] for row in rows if row["drawn_in"] is not None}
-        query = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode)
-        found = connection.execute(query.where(snapshots.c.experiment.in_(sorted(drawn)))).all() if drawn else ()
-        now = {experiment: (epoch, mode) for experiment, epoch, mode in found}
+    def _admitted(self, connection: sa.Connection, rows: Rows) -> Rows:
+        """The rows without decisions that must not be made."""
+        now, used = in_force(connection, rows), keys_used(connection, rows)
         kept = []
         for row in rows:
-            drawn_in = row["drawn_in"]
-            if drawn_in is None or drawn_in == now.get(row["experiment"]):
-                kept.append({name: value for name, value in row.items() if name != "drawn_in"})
-            else:
+            drawn_in, key = row["drawn_in"], (row["experiment"], row["key"])
+            if drawn_in is not None and drawn_in != now.get(row["experiment"]):
                 self.refused.add(row["call"])
+            elif row["key"] is not None and key in used:
+                self.repeated.add(row["call"])
+            else:
+                used.add(key)
+                kept.append({name: value for name, value in row.items() if name != "drawn_in"})
         return kept
 
 
+def in_force(connection: sa.Connection, rows: Rows) -> dict[int, tuple[int, str]]:
+    """By experiment: the epoch and the mode, where decisions were drawn."""
+    drawn = {row["experiment"] for row in rows if row["drawn_in"] is not None}
+    query = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode)
+    found = connection.execute(query.where(snapshots.c.experiment.in_(sorted(drawn)))).all() if drawn else ()
+    return {experiment: (epoch, mode) for experiment, epoch, mode in found}
+
+
+def keys_used(connection: sa.Connection, rows: Rows) -> set[tuple[int, str]]:
+    """The idempotency keys of these rows that were used before, with their experiments."""
+    keys = sorted({row["key"] for row in rows if row["key"] is not None})
+    among = sorted({row["experiment"] for row in rows if row["key"] is not None})
+    if not keys:
+        return set()
+    both = (
+        sa.select(table.c.experiment, table.c.key).where(table.c.experiment.in_(among), table.c.key.in_(keys))
+        for table in (events, inbox)
+    )
+    return {(experiment, key) for experiment, key in connection.execute(sa.union_all(*both))}
+
+
+def drawn_under(database: Database, experiment: int, key: str) -> list[Decided]:
+    """The decisions that were made under an idempotency key, taken in by the learner or not yet."""
+    for _ in range(2):  # they may move from the inbox to the log between the two looks
+        of = events.c.experiment == experiment, events.c.key == key
+        found = database.rows(sa.select(events.c.kind, events.c.body).where(*of).order_by(events.c.seq))
+        if found:
+            return [cast(Decided, read(kind, body)) for kind, body in found]
+        waiting = database.rows(sa.select(inbox.c.body).where(inbox.c.experiment == experiment, inbox.c.key == key))
+        if waiting:
+            return [Decided(*one) for one in json.loads(waiting[0][0])]
+    return []
+
+
 def call(
-    experiment: int, caller: int, number: int, kind: str, at: float, body: Any, drawn_in: tuple[int, str] | None = None
+    experiment: int,
+    caller: int,
+    number: int,
+    kind: str,
+    at: float,
+    body: Any,
+    drawn_in: tuple[int, str] | None = None,
+    key: str | None = None,
 ) -> tuple[sa.Table, dict[str, Any]]:
     """A row for the inbox.
 
@@ -83,9 +128,11 @@ def call(
     ----------
     drawn_in
         For decisions, the epoch and the mode that they were drawn in.
+    key
+        For decisions, the idempotency key under which they were drawn.
     """
     return inbox, {
-        "experiment": experiment, "caller": caller, "call": number, "kind": kind, "at": at,
+        "experiment": experiment, "caller": caller, "call": number, "kind": kind, "at": at, "key": key,
         "body": json.dumps(body, separators=(",", ":")), "drawn_in": drawn_in,
     }  # fmt: skip
 

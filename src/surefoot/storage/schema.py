@@ -87,10 +87,12 @@ inbox = sa.Table(
     sa.Column("call", sa.BigInteger, nullable=False),  # its number there
     sa.Column("kind", sa.String(20), nullable=False),
     sa.Column("at", sa.Float, nullable=False),
+    sa.Column("key", sa.Text),  # the idempotency key under which decisions were drawn
     sa.Column("body", sa.Text, nullable=False),
     sqlite_autoincrement=True,  # a number is never used again
 )
 sa.Index("inbox_experiment", inbox.c.experiment, inbox.c.id)
+sa.Index("inbox_key", inbox.c.experiment, inbox.c.key)
 
 answers = sa.Table(
     "answers",

@@ -61,10 +61,12 @@ def upgrade() -> None:
         sa.Column("call", sa.BigInteger, nullable=False),
         sa.Column("kind", sa.String(20), nullable=False),
         sa.Column("at", sa.Float, nullable=False),
+        sa.Column("key", sa.Text),
         sa.Column("body", sa.Text, nullable=False),
         sqlite_autoincrement=True,
     )
     op.create_index("inbox_experiment", "inbox", ["experiment", "id"])
+    op.create_index("inbox_key", "inbox", ["experiment", "key"])
     op.create_table(
         "answers",
         sa.Column("caller", sa.Integer, primary_key=True, autoincrement=False),
