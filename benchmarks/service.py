@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from surefoot.service import app as app_module
 from surefoot.service.app import build
 from surefoot.service.routes import Call, Route
 from surefoot.service.serve import bound, first_key, tune
+from tests.servers import Postgres, programs
 
 CONNECTIONS = 16
 REQUESTS = 4_000
@@ -119,8 +122,28 @@ class Caller:
 
 
 @contextmanager
-def serving(folder: str, *, single: bool = False) -> Iterator[Caller]:
-    db = str(Path(folder) / f"{'single' if single else 'shared'}.db")
+def sqlite() -> Iterator[Callable[[str], str]]:
+    """New databases, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield lambda name: str(Path(folder) / f"{name}.db")
+
+
+@contextmanager
+def postgresql() -> Iterator[Callable[[str], str]]:
+    """New databases of a PostgreSQL server that loses nothing, by name."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres")
+        server = Postgres(Path(folder), fsync=True)
+        try:
+            yield server.database
+        finally:
+            server.stop(signal.SIGINT)
+
+
+@contextmanager
+def serving(database: Callable[[str], str], *, single: bool = False) -> Iterator[Caller]:
+    db = database("single" if single else "shared")
     caller = Caller(db, str(first_key(db)), single=single)
     try:
         while caller.once(caller.request("GET", "/readyz")).get("status") != "ready":
@@ -132,9 +155,9 @@ def serving(folder: str, *, single: bool = False) -> Iterator[Caller]:
         caller.process.wait()
 
 
-def measure(folder: str, n: int = REQUESTS, rounds: int = 3) -> dict[str, dict[str, float]]:
+def measure(database: Callable[[str], str], n: int = REQUESTS, rounds: int = 3) -> dict[str, dict[str, float]]:
     """Each candidate in turn, several times; the best of each."""
-    with serving(folder) as shared, serving(folder, single=True) as single:
+    with serving(database) as shared, serving(database, single=True) as single:
         candidates = {
             "empty route": (shared, shared.request("POST", "/empty", {}), n),
             "empty route of Starlette": (shared, shared.request("POST", "/starlette", {}), n),
@@ -152,9 +175,15 @@ def measure(folder: str, n: int = REQUESTS, rounds: int = 3) -> dict[str, dict[s
 
 
 def report() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(folder)
-    print(f"\nDecisions over HTTP, each on disk before its answer, {CONNECTIONS} connections, SQLite (K = 5, m = 1)")
+    show("SQLite", sqlite)
+    if programs() is not None:
+        show("PostgreSQL", postgresql)
+
+
+def show(storage: str, databases: Callable[[], AbstractContextManager[Callable[[str], str]]]) -> None:
+    with databases() as database:
+        found = measure(database)
+    print(f"\nDecisions over HTTP, each on disk before its answer, {CONNECTIONS} connections, {storage} (K = 5, m = 1)")
     for name, one in found.items():
         print(
             f"  {name}: {one['rate']:,.0f} requests/s, {one['cpu'] * 1e6:.0f} us of computing each, "

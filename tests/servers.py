@@ -39,10 +39,13 @@ def programs() -> Path | None:
 
 
 class Postgres:
-    """A PostgreSQL server on a socket in a folder."""
+    """A PostgreSQL server on a socket in a folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._data = folder, folder / "data"
+    Without fsync, a server that is killed still keeps what it has committed; a machine that fails would not.
+    """
+
+    def __init__(self, folder: Path, fsync: bool = False) -> None:
+        self.folder, self._data, self._fsync = folder, folder / "data", fsync
         self._run("initdb", "-D", str(self._data), "-A", "trust", "-N", "-U", "postgres")
         self.start()
 
@@ -58,8 +61,9 @@ class Postgres:
     def start(self) -> None:
         """Start, and wait until it answers."""
         command = self._command(
-            "postgres", "-D", str(self._data), "-k", str(self.folder), "-h", "", "-c", "fsync=off"
-        )  # a server that is killed still keeps what it has committed
+            "postgres", "-D", str(self._data), "-k", str(self.folder), "-h", "", "-c",
+            f"fsync={'on' if self._fsync else 'off'}",
+        )  # fmt: skip
 
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)

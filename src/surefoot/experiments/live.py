@@ -684,7 +684,8 @@ class Live:
     def _apply(self, event: Event, events: list[Event]) -> None:
         """Apply an event and everything that follows from it; all of it is added to the events to write."""
         fold, before = self._fold, len(events)
-        self._plan = None
+        if type(event) is not Decided:  # which changes nothing that is drawn from
+            self._plan = None
         try:
             events.append(event)
             fold.unwritten = events

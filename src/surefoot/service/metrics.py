@@ -30,6 +30,7 @@ class Metrics:
             "surefoot_commit_seconds", "Time of a commit, which answers share", buckets=SECONDS, registry=self._registry
         )
         host.committed = commits.observe
+        self._counted: dict[tuple[Counter, str, str], Counter] = {}
         self._registry.register(self)
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
@@ -49,11 +50,17 @@ class Metrics:
 
     def decided(self, experiment: str, mode: str) -> None:
         """Count a decision."""
-        self._decisions.labels(experiment, mode).inc()
+        self._count(self._decisions, experiment, mode)
 
     def reported(self, experiment: str, status: str) -> None:
         """Count feedback."""
-        self._feedback.labels(experiment, status).inc()
+        self._count(self._feedback, experiment, status)
+
+    def _count(self, counter: Counter, experiment: str, label: str) -> None:
+        found = self._counted.get((counter, experiment, label))
+        if found is None:
+            found = self._counted[counter, experiment, label] = counter.labels(experiment, label)
+        found.inc()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The state of the experiments, as Prometheus asks for it."""

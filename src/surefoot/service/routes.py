@@ -88,9 +88,23 @@ class Route(NamedTuple):
     problems: tuple[int, ...] = ()  # beside those that every route has
 
 
+class Json(Response):
+    """JSON, with the usual headers."""
+
+    def init_headers(self, headers: Any = None) -> None:
+        """Set the headers, most of which are always the same."""
+        own = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        self.raw_headers = [*USUAL, (b"content-length", str(len(self.body)).encode()), *own]
+
+
+USUAL = [
+    (name.lower().encode(), value.encode()) for name, value in {**HEADERS, "Content-Type": "application/json"}.items()
+]
+
+
 def answer(data: Any, status: int = 200, **headers: str) -> Response:
     """Data as JSON."""
-    return Response(msgspec.json.encode(data), status, HEADERS | headers, media_type="application/json")
+    return Json(msgspec.json.encode(data), status, headers)
 
 
 class Routes:
@@ -420,15 +434,16 @@ class Routes:
 async def read_body(request: Request) -> bytes:
     """The body of a request, if it is not too large."""
     announced = request.headers.get("content-length", "0")
-    body = b""
-    if not announced.isdigit() or int(announced) <= MOST_BYTES:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MOST_BYTES:
-                break
-        else:
-            return body
-    raise Problem(413, "too-large", f"a body may have {MOST_BYTES} bytes")
+    size, body, more = int(announced) if announced.isdigit() else 0, b"", True
+    while more and size <= MOST_BYTES:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "malformed", "the connection ended before the body did")
+        body += message.get("body", b"")
+        size, more = max(size, len(body)), message.get("more_body", False)
+    if size > MOST_BYTES:
+        raise Problem(413, "too-large", f"a body may have {MOST_BYTES} bytes")
+    return body
 
 
 def decision(choice: dict[str, Any]) -> dict[str, Any]:
