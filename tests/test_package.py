@@ -42,6 +42,7 @@ ORDER = [
     {"confidence"},
     {"kernels"},
     {"problem"},
+    {"client"},
     {"rules", "extras", "provenance"},
 ]
 

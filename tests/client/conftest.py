@@ -106,6 +106,11 @@ class Blocking:
             found(*arguments, **options), self._loop
         ).result(60)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "on_problem":
+            setattr(self._client, name, value)
+        super().__setattr__(name, value)
+
     def end(self) -> None:
         """End the event loop."""
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -137,10 +137,13 @@ def test_wrong_feedback_is_refused_at_the_door(make: Make) -> None:
             client.feedback(id, outcome)
     with pytest.raises(ArgumentError, match="n must be a whole number, 1 or more, got 0"):
         client.decide("a", n=0)
+    for key in ("", "a\nb", "\N{SNOWMAN}"):
+        with pytest.raises(ArgumentError, match="key must be text of ASCII characters"):
+            client.decide("a", key=key)
     client.close()
-    for call in (lambda: client.feedback("a-1", {}), lambda: client.decide("a")):
+    for call, arguments in ((client.feedback, ("a-1", {})), (client.decide, ("a",))):
         with pytest.raises(ArgumentError, match="the client must be open, and it was closed"):
-            call()
+            call(*arguments)
 
 
 def test_one_bad_item_does_not_spoil_its_batch(
@@ -148,9 +151,11 @@ def test_one_bad_item_does_not_spoil_its_batch(
 ) -> None:
     client = make(server.address, server.key, flush_every=0.3)
     told: list[Any] = []
-    (client._client if hasattr(client, "_client") else client).on_problem = lambda id, problem: told.append(
-        (id, problem["type"])
-    )
+
+    def tell(id: str, problem: Any) -> None:
+        told.append((id, problem["type"]))
+
+    client.on_problem = tell
     decisions = client.decide(name, n=20)
     for i, decision in enumerate(decisions):
         client.feedback(decision.id, {"quality": "good"} if i == 13 else {"quality": 9.0} if i == 5 else GOOD)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,14 +144,14 @@ def test_a_refusal_is_not_repeated(status: int, kind: str, fake: Fake, make: Mak
 
 
 def test_the_baseline_is_learnt_and_learnt_again(fake: Fake, make: Make) -> None:
-    state = {"epoch": 0, "baseline": "in-house", "dead": False}
+    state: dict[str, Any] = {"epoch": 0, "baseline": "in-house", "dead": False}
 
     def answer(method: str, path: str, body: Any) -> Any:
         if state["dead"]:
             return BUSY
         if method == "GET":
             return 200, {"experiment": {"baseline": state["baseline"]}}
-        return 201, decided(epoch=int(state["epoch"]))
+        return 201, decided(epoch=state["epoch"])
 
     fake.answer = answer
     client = make(fake.address, retries=0)
@@ -289,7 +288,7 @@ def test_on_problem_that_fails_harms_nothing(fake: Fake, make: Make, caplog: pyt
         raise RuntimeError("the callback is wrong")
 
     client = make("http://127.0.0.1:9")
-    client._core.outbox.on_problem = broken
+    client.on_problem = broken
     client.feedback(None, GOOD)
     client.feedback(None, GOOD)
     assert client.dropped == {"unlogged": 2}
@@ -313,34 +312,29 @@ def test_the_key_is_never_logged(fake: Fake, make: Make, caplog: pytest.LogCaptu
 # The service is killed.
 
 
-def test_the_service_is_killed_in_mid_flight(tmp_path: Path, make: Make) -> None:
+def test_the_service_is_killed_in_mid_flight(server: Server, name: str, make: Make) -> None:
     """Nothing that was acknowledged is lost, nothing is learnt twice, and all feedback arrives."""
-    server = Server(str(tmp_path / "surefoot.db"), tmp_path)
-    try:
-        server.call("POST", "/v1/experiments", ROUTING)
-        client = make(server.address, server.key, timeout=5.0, retries=0)
-        found, safe = [], 0
-        for i in range(40):
-            if i == 20:
-                server.process.kill()  # answers and batches may be on their way
-            decision = client.decide("routing")
-            client.feedback(decision.id, GOOD)
-            client.feedback(decision.id, GOOD)
-            if decision.logged:
-                found.append(decision.id)
-            else:
-                safe += 1
-            if i == 30:
-                server._ended()
-                server.start()
-                eventually(lambda: bool(client.decide("routing").logged))
-        assert client.flush(30)
-        assert safe >= 10
-        assert len(set(found)) == len(found) >= 20
-        rounds = [one["id"] for one in server.call("GET", "/v1/experiments/routing/rounds")]
-        assert len(set(rounds)) == len(rounds)
-        for id in found:
-            assert client.report(id, GOOD) == "replayed"
-        assert client.dropped == {"unlogged": 2 * safe}
-    finally:
-        server.kill()
+    client = make(server.address, server.key, timeout=5.0, retries=0)
+    found, safe = [], 0
+    for i in range(40):
+        if i == 20:
+            server.process.kill()  # answers and batches may be on their way
+        decision = client.decide(name)
+        client.feedback(decision.id, GOOD)
+        client.feedback(decision.id, GOOD)
+        if decision.logged:
+            found.append(decision.id)
+        else:
+            safe += 1
+        if i == 30:
+            server._ended()
+            server.start()
+            eventually(lambda: bool(client.decide(name).logged))
+    assert client.flush(30)
+    assert safe >= 10
+    assert len(set(found)) == len(found) >= 20
+    rounds = [one["id"] for one in server.call("GET", f"/v1/experiments/{name}/rounds")]
+    assert len(set(rounds)) == len(rounds)
+    for id in found:
+        assert client.report(id, GOOD) == "replayed"
+    assert client.dropped == {"unlogged": 2 * safe}

@@ -42,9 +42,21 @@ Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of th
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"), workers: Workers = None
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
+    workers: Workers = None,
+    live: Annotated[bool, typer.Option("--live", help="Run the decision service on simulated traffic.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the traffic of --live.")] = 1,
 ) -> None:
-    """Route requests among language models with and without guardrails; print a table and write a report."""
+    """Route requests among language models with and without guardrails; print a table and write a report.
+
+    With --live: start the service, drive traffic through it, let a backend become slow, and show the alarm, the hold
+    and the new epoch.
+    """
+    if live:
+        from surefoot.cli.live_demo import carry_out as carry_out_live
+
+        carry_out_live(seed)
+        return
     from surefoot.cli.studies import DEMO, carry_out
 
     carry_out(DEMO, Path(), "demo.toml", out, workers, shlex.join(["surefoot", "demo", "--out", str(out)]), story=True)

@@ -133,7 +133,10 @@ class Core:
         self, name: str, n: int | None, arms: Sequence[str] | None, unit: str | None, key: str | None
     ) -> Steps[Decision | list[Decision]]:
         """Decide: by the service, or from its strategy, or else the baseline."""
+        self._check_open()
         count = 1 if n is None else check_whole("n", n, 1)
+        if key is not None and not (filled(key) and key.isascii() and key.isprintable()):
+            raise ArgumentError(f"key must be text of ASCII characters, got {key!r}")
         by_itself = self.local and arms is None and unit is None and key is None
         drawn = self.drawers[name].draw(count) if by_itself and name in self.drawers else None
         if drawn is None:

@@ -31,18 +31,6 @@ UNLOGGED = "the decision could not be logged"
 logger = logging.getLogger("surefoot.client")
 
 
-class Snapshot(NamedTuple):
-    """A strategy to draw from until its lease is over."""
-
-    strategy: Mapping[str, float]
-    safe_weight: float
-    epoch: int
-    mode: str
-    tag: str
-    lease_seconds: float | None
-    until: tuple[float, float]  # by the monotonic clock, which may stop while the machine sleeps, and by the other one
-
-
 class Moment(NamedTuple):
     """A time, by the monotonic clock and in seconds since 1970."""
 
@@ -53,6 +41,27 @@ class Moment(NamedTuple):
     def now(cls) -> Moment:
         """The present."""
         return cls(time.monotonic(), time.time())
+
+    def after(self, seconds: float) -> Moment:
+        """So many seconds later."""
+        return Moment(self.steady + seconds, self.wall + seconds)
+
+
+class Snapshot(NamedTuple):
+    """A strategy to draw from until its lease is over."""
+
+    strategy: Mapping[str, float]
+    safe_weight: float
+    epoch: int
+    mode: str
+    tag: str
+    lease_seconds: float | None
+    until: Moment
+    ahead: float  # seconds since 1970 by the clock of the service, less the steady clock here
+
+    def over(self, now: Moment) -> bool:
+        """Whether the lease is over. The steady clock may stop while the machine sleeps, the other one may be set."""
+        return now.steady >= self.until.steady or now.wall >= self.until.wall
 
 
 class Block(NamedTuple):
@@ -92,15 +101,17 @@ class Drawer:
 
     @property
     def tag(self) -> str | None:
-        """The tag of the strategy, if a 304 can renew its lease."""
+        """The tag of the strategy, if its lease is not over, and a 304 can renew it."""
         snapshot = self._snapshot
-        return snapshot.tag if snapshot is not None and snapshot.lease_seconds is not None else None
+        if snapshot is None or snapshot.lease_seconds is None or snapshot.over(Moment.now()):
+            return None
+        return snapshot.tag
 
     def take(self, answer: Answer, sent: Moment) -> int:
         """Take in a strategy, or the news that it has not changed; returns its epoch."""
         before = self._snapshot
         if answer.status == 304 and before is not None and before.lease_seconds is not None:
-            self._snapshot = before._replace(until=over(sent, before.lease_seconds))
+            self._snapshot = before._replace(until=sent.after(before.lease_seconds))
             return before.epoch
         tag = answer.headers.get("etag", "")
         self._snapshot = snapshot = read(answer, lambda body: snapshot_of(body, tag, sent))
@@ -128,18 +139,17 @@ class Drawer:
             snapshot, block = self._snapshot, self._block
             if snapshot is None or block is None or block.epoch != snapshot.epoch:
                 return None
-            if now.steady >= snapshot.until[0] or now.wall >= snapshot.until[1]:
+            if snapshot.over(now) or self._next + count > MOST_IDS or len(self._unlogged) + count > MOST_WAITING:
                 return None
-            if self._next + count > MOST_IDS or len(self._unlogged) + count > MOST_WAITING:
-                return None
+            at = now.steady + snapshot.ahead
             for _ in range(count):
                 arm = drawn_from(snapshot.strategy)
                 decision = Decision(
                     f"{block.prefix}-{block.block}.{self._next}", arm, snapshot.strategy[arm], snapshot.epoch,
-                    snapshot.mode, now.wall + block.timeout,
+                    snapshot.mode, at + block.timeout,
                 )  # fmt: skip
                 self._next += 1
-                self._unlogged.append(entry_of(decision, snapshot.safe_weight, now.wall))
+                self._unlogged.append(entry_of(decision, snapshot.safe_weight, at))
                 self._ids.add(str(decision.id))
                 drawn.append(decision)
         return drawn
@@ -214,18 +224,15 @@ class Drawer:
             raise Trouble("the experiment is not open", answer)
 
 
-def over(sent: Moment, seconds: float) -> tuple[float, float]:
-    """When a lease is over."""
-    return sent.steady + seconds, sent.wall + seconds
-
-
 def snapshot_of(body: Any, tag: str, sent: Moment) -> Snapshot:
     """A strategy as the service sends it."""
-    relative = body.get("lease_seconds")
+    now, relative = Moment.now(), body.get("lease_seconds")
     seconds = float(body["lease"]) - sent.wall if relative is None else float(relative)
+    # the clocks of two machines differ, and the service refuses decisions from the future
+    ahead = (now.wall if relative is None else float(body["lease"]) - seconds) - now.steady
     return Snapshot(
         strategy_of(body["strategy"]), share(body["safe_weight"]), int(body["epoch"]), text(body["mode"]), tag,
-        None if relative is None else seconds, over(sent, seconds),
+        None if relative is None else seconds, sent.after(seconds), ahead,
     )  # fmt: skip
 
 
