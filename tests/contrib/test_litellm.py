@@ -304,6 +304,20 @@ def test_a_timeout_is_a_failure(begin: Begin, models: Models) -> None:
     asyncio.run(main())
 
 
+def test_a_failure_counts_even_if_nothing_is_logged(begin: Begin, models: Models) -> None:
+    for arm in ARMS:
+        models[arm].fails = 1.0
+
+    async def main() -> None:
+        async with begin(num_retries=1) as world:
+            with pytest.raises(litellm.InternalServerError):
+                await world.ask(**{"no-log": True})
+            assert not differ(models, await world.rounds())
+            assert len(models.calls) == 2
+
+    asyncio.run(main())
+
+
 def test_an_answer_from_the_cache_is_no_outcome_of_an_arm(
     begin: Begin, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
