@@ -7,7 +7,7 @@ EXTRAS = {
     "alembic": "serve",
     "fastapi": "serve",
     "httpx2": "client",
-    "msgspec": "serve",
+    "msgspec": "storage",
     "prometheus_client": "serve",
     "psycopg": "postgres",
     "uvicorn": "serve",

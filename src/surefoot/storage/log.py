@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.json import decode
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from surefoot.experiments.errors import Conflict
-from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, LogFailure, Settled, read, written
+from surefoot.experiments.events import SETTLING, Created, Decided, Event, Log, LogFailure, Settled, made, written
 from surefoot.rules import RuleError
 from surefoot.storage.database import Database, Work, failure_of
 from surefoot.storage.schema import checkpoints, events, experiments, rounds
@@ -92,7 +93,7 @@ class SqlLog(Log):
         while True:
             rows = self._found(events.c.seq > after, READ_AT_ONCE)
             for seq, kind, body in rows:
-                yield seq, read(kind, body)
+                yield seq, made(kind, decode(body))
             if len(rows) < READ_AT_ONCE:
                 return
             after = rows[-1][0]
@@ -113,7 +114,7 @@ class SqlLog(Log):
             if row["experiment"] == self._id and row[column] == value
         }
         rows |= {seq: (kind, body) for seq, kind, body in self._found(events.c[column] == value)}
-        return [read(*rows[seq]) for seq in sorted(rows)]
+        return [made(kind, decode(body)) for kind, body in (rows[seq] for seq in sorted(rows))]
 
     def _found(self, where: Any, limit: int | None = None) -> Sequence[Any]:
         query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == self._id, where)
@@ -128,7 +129,7 @@ class SqlLog(Log):
         while True:
             found = self.database.rows(query.where(rounds.c.seq > after).order_by(rounds.c.seq).limit(READ_AT_ONCE))
             for row in found:
-                yield Settled(**{**row._mapping, "costs": json.loads(row.costs)})
+                yield Settled._make((*row[:-2], decode(row.costs), row.at))
             if len(found) < READ_AT_ONCE:
                 return
             after = found[-1].seq
