@@ -42,6 +42,7 @@ ORDER = [
     {"confidence"},
     {"kernels"},
     {"problem"},
+    {"contrib"},
     {"client"},
     {"rules", "extras", "provenance"},
 ]

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 EXTRAS = {
     "alembic": "serve",
     "fastapi": "serve",
+    "httptools": "serve",
     "httpx2": "client",
     "msgspec": "storage",
     "prometheus_client": "serve",
     "psycopg": "postgres",
     "uvicorn": "serve",
+    "uvloop": "serve",
     "pyarrow": "lab",
     "rich": "lab",
     "jinja2": "report",

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar, overload
 
 import httpx2
 
-from surefoot.client import processes
 from surefoot.client.core import Core
+from surefoot.client.processes import follow
 from surefoot.client.protocol import Answer, Decision, Send, Start, Step, Steps, Wait, Wake
 from surefoot.client.transport import OPTIONS, answer_of, failure_of
 
@@ -71,7 +71,7 @@ class Client:
     ) -> None:
         self._core = Core(address, key, timeout, retries, baselines, flush_every, local)
         self._begin()
-        processes.follow(self)
+        follow(self)
 
     def _begin(self) -> None:
         self._lock, self._wake = threading.Lock(), threading.Event()

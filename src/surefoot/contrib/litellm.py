@@ -21,7 +21,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes
 
-from surefoot.client import AsyncClient, Decision, ServiceError, Stopped
+from surefoot.client import ArgumentError, AsyncClient, Decision, ServiceError, Stopped
 
 HIDDEN = "surefoot_decision"
 LOOK_EVERY = 0.01
@@ -111,21 +111,21 @@ class Routing(CustomLogger):
 
         Raises
         ------
-        ValueError
+        ArgumentError
             The arms, their deployments or the names of quantities do not fit the experiment or the router.
         """
         definition = (await client.status(experiment))["experiment"]
         taken = [one for one in litellm.callbacks if isinstance(one, Routing) and one.model == model]
         if taken:
-            raise ValueError(f"model {model!r} is routed by the experiment {taken[0].experiment} already")
+            raise ArgumentError(f"model {model!r} is routed by the experiment {taken[0].experiment} already")
         unknown = set(failed or {}) - set(ranges_of(definition))
         if unknown:
-            raise ValueError(f"failed names {min(unknown)!r}, which {experiment} does not measure")
+            raise ArgumentError(f"failed names {min(unknown)!r}, which {experiment} does not measure")
         arm_of = arms_of(arms, definition, model, router.get_model_list(model_name=model) or [])
         routing = cls(client, definition, model, arm_of, outcome, failed or {})
         litellm.logging_callback_manager.add_litellm_callback(routing)
         if routing not in litellm.callbacks:
-            raise ValueError("litellm.callbacks must have room for one more: LiteLLM did not take this one")
+            raise ArgumentError("litellm.callbacks must have room for one more: LiteLLM did not take this one")
         return routing
 
     async def detach(self, timeout: float = 10.0) -> None:
@@ -191,13 +191,13 @@ class Routing(CustomLogger):
             if attempt.decision.logged:
                 self._open.add(attempt)
         elif (kwargs.get("litellm_metadata") or kwargs.get("metadata") or {}).get("model_group") == self.model:
-            raise ValueError(f"{self.experiment} decides for acompletion only, and did not decide this {call_type}")
+            raise ArgumentError(f"{self.experiment} decides for acompletion only, and did not decide this {call_type}")
         return kwargs
 
     def pre_call_check(self, deployment: dict[str, Any]) -> None:
         """Refuse calls that LiteLLM routes without asking."""
         if deployment.get("model_name") == self.model:
-            raise ValueError(f"{self.experiment} decides for acompletion only: LiteLLM does not ask in completion")
+            raise ArgumentError(f"{self.experiment} decides for acompletion only: LiteLLM does not ask in completion")
 
     # Reporting.
 
@@ -301,24 +301,26 @@ def arms_of(
     name = definition["name"]
     for arm in arms:
         if arm not in definition["arms"]:
-            raise ValueError(f"arms must be arms of {name}, which are {', '.join(definition['arms'])}, got {arm!r}")
+            raise ArgumentError(f"arms must be arms of {name}, which are {', '.join(definition['arms'])}, got {arm!r}")
     if not deployments:
-        raise ValueError(f"model must be a model name of the router, got {model!r}")
+        raise ArgumentError(f"model must be a model name of the router, got {model!r}")
     arm_of: dict[str, str] = {}
     for arm in definition["arms"]:
         if isinstance(arms.get(arm, ()), str) or not arms.get(arm):
-            raise ValueError(f"arms[{arm!r}] must be a list of at least one deployment, got {arms.get(arm)!r}")
+            raise ArgumentError(f"arms[{arm!r}] must be a list of at least one deployment, got {arms.get(arm)!r}")
         for wanted in arms[arm]:
             ids = [one["model_info"]["id"] for one in deployments
                    if wanted in (one["model_info"]["id"], one["litellm_params"]["model"])]  # fmt: skip
             if not ids:
-                raise ValueError(f"arms[{arm!r}] must name deployments of {model!r}, got {wanted!r}")
+                raise ArgumentError(f"arms[{arm!r}] must name deployments of {model!r}, got {wanted!r}")
             for id in ids:
                 if arm_of.setdefault(id, arm) != arm:
-                    raise ValueError(f"arms must not share deployments, got {wanted!r} in {arm_of[id]!r} and {arm!r}")
+                    raise ArgumentError(
+                        f"arms must not share deployments, got {wanted!r} in {arm_of[id]!r} and {arm!r}"
+                    )
     for one in deployments:
         if one["model_info"]["id"] not in arm_of:
-            raise ValueError(
+            raise ArgumentError(
                 f"arms must name every deployment of {model!r}, and {one['model_info']['id']!r} is missing"
             )
     return arm_of

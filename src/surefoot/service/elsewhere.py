@@ -7,7 +7,7 @@ import itertools
 import random
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from surefoot.experiments.live import Choice
 from surefoot.kernels.episode import draw
 from surefoot.rules import Floats
 from surefoot.service.acts import check_pending
+from surefoot.service.desk import Desk
 from surefoot.service.problems import Problem
 from surefoot.storage.inbox import call, collect, drawn_under
 from surefoot.storage.snapshots import read_snapshots, read_status
-
-if TYPE_CHECKING:
-    from surefoot.service.host import Host
 
 CONTACT = 2.0
 """Seconds after which what was read from the database may not be true any more."""
@@ -80,12 +78,12 @@ class Elsewhere:
 
     Parameters
     ----------
-    host
-        This process.
+    desk
+        What this process has.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self.views: dict[str, View] = {}
         self.contact = float("-inf")  # when the snapshots were last read
         self.block = 0  # of this process; set when the database is opened
@@ -121,9 +119,9 @@ class Elsewhere:
         """Read the snapshots."""
         known = {view.id: view.version for view in self.views.values()}
         began = time.monotonic()
-        rows = await asyncio.to_thread(read_snapshots, self._host.database, known)
+        rows = await asyncio.to_thread(read_snapshots, self._desk.database, known)
         for row in rows:
-            if row["name"] in self._host.lives:
+            if row["name"] in self._desk.lives:
                 self.views.pop(row["name"], None)
             elif row["name"] in self.views:
                 self.views[row["name"]].update(row)
@@ -139,7 +137,7 @@ class Elsewhere:
 
     async def status(self, view: View) -> dict[str, Any]:
         """The status that the learner published last."""
-        return await asyncio.to_thread(read_status, self._host.database, view.id)
+        return await asyncio.to_thread(read_status, self._desk.database, view.id)
 
     # Decisions.
 
@@ -160,12 +158,12 @@ class Elsewhere:
             return self._unlogged(view, count, arms)
 
     async def _draw(self, view: View, count: int, key: str | None) -> list[dict[str, Any]]:
-        database, gate = self._host.database, self._host.gate
+        database, gate = self._desk.database, self._desk.gate
         for _ in range(TRIES):
             drawn = [self._drawn(view, key) for _ in range(count)]
             number, in_force = next(self._calls), (view.epoch, view.mode)
-            database.add([call(view.id, self.block, number, "decided", self._host.now(), drawn, in_force, key)])
-            await self._host.durable(database)
+            database.add([call(view.id, self.block, number, "decided", self._desk.now(), drawn, in_force, key)])
+            await self._desk.durable(database)
             if key is not None and number in gate.repeated:
                 gate.repeated.discard(number)
                 drawn = await asyncio.to_thread(drawn_under, database, view.id, key)
@@ -193,7 +191,7 @@ class Elsewhere:
     def _drawn(self, view: View, key: str | None) -> Decided:
         place = int(draw(view.strategy, self._random.random()))
         would = None if view.would is None else view.arms[int(draw(view.would, self._random.random()))]
-        now = self._host.now()
+        now = self._desk.now()
         return Decided(
             self.block * ELSEWHERE + next(self._decisions), view.arms[place], view.strategy.item(place), view.weight,
             view.mode, view.epoch, now, now + view.timeout, None, key, would,
@@ -207,12 +205,12 @@ class Elsewhere:
             raise Problem(
                 503, "busy", f"only the baseline can be served now, and it needs {missing[0]!r}", retry_after=1
             )
-        self._host.unlogged(view.name, count)
+        self._desk.unlogged(view.name, count)
         found = []
         for _ in range(count):
             place = int(draw(view.baseline, self._random.random()))
             id = f"{UNLOGGED}-{self._random.getrandbits(64):016x}"
-            due = self._host.now() + view.timeout
+            due = self._desk.now() + view.timeout
             choice = Choice(id, view.arms[place], view.baseline.item(place), view.epoch, "safe", due)
             found.append(choice._asdict())
         return found
@@ -221,13 +219,13 @@ class Elsewhere:
 
     async def ask(self, view: View, verb: str, who: str, arguments: Mapping[str, Any]) -> Any:
         """Have the learner carry out a request, and wait for its answer."""
-        number, database = next(self._calls), self._host.database
+        number, database = next(self._calls), self._desk.database
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         try:
             body = {"verb": verb, "who": who, "arguments": arguments}
-            database.add([call(view.id, self.block, number, "request", self._host.now(), body)])
-            await self._host.durable(database)
+            database.add([call(view.id, self.block, number, "request", self._desk.now(), body)])
+            await self._desk.durable(database)
             answer = await asyncio.wait_for(waiting, PATIENCE if self.fresh(view) else PATIENCE / 10)
         except TimeoutError:
             sentence = f"no process learns {view.name} now; the request is kept and may still be carried out"
@@ -244,7 +242,7 @@ class Elsewhere:
             await woken(self.answered, ANSWERS_EVERY if self._waiting else LOOK_EVERY)
             if self._waiting:
                 numbers = list(self._waiting)
-                found = await asyncio.to_thread(collect, self._host.database, self.block, numbers)
+                found = await asyncio.to_thread(collect, self._desk.database, self.block, numbers)
                 for number, answer in found.items():
                     waiting = self._waiting.get(number)
                     if waiting is not None and not waiting.done():

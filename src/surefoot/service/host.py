@@ -1,34 +1,29 @@
-"""One process of the service: its database, its experiments, and the one place where answers wait for the disk."""
+"""One process of the service: its course of life, and what can be asked of it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from surefoot.experiments.errors import Conflict, Stopped, Unknown
 from surefoot.experiments.events import LogFailure, Settled
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.live import PREFIX, Live, key_of, warm
-from surefoot.service.acts import SLOW, Acts, prepare
+from surefoot.service.acts import prepare
+from surefoot.service.desk import Desk
 from surefoot.service.elsewhere import UNLOGGED, Elsewhere, View
 from surefoot.service.learning import Learning, status_of
 from surefoot.service.problems import Problem, logger
 from surefoot.storage.claims import Claimed
 from surefoot.storage.database import Database
-from surefoot.storage.inbox import ANSWERS, CALLS, Gate, new_block
+from surefoot.storage.inbox import ANSWERS, CALLS, new_block
 from surefoot.storage.keys import Key, audit_row, list_keys
 from surefoot.storage.listener import Listener
 from surefoot.storage.log import SqlLog
 from surefoot.storage.snapshots import NEWS
-
-T = TypeVar("T")
 
 ROLES = ("all", "decider", "learner")
 OPERATIONS = frozenset({"hold", "stop", "switch", "resume", "change"})
@@ -39,13 +34,11 @@ PATIENCE = 10.0
 """Seconds that a request waits while its experiment is being changed, or until somebody learns a new one."""
 
 
-class Host:
+class Host(Desk):
     """One process of the service, for one event loop.
 
-    It learns some experiments itself (`lives`) and knows of the others what their learners publish (`elsewhere`).
-    Answers are computed at once and leave after their commit. While one commit is on its way, the answers that come up
-    meanwhile wait for the next one, which they share. When the database fails, everything is read from it again: what
-    was not answered is forgotten.
+    It learns some experiments itself (`lives`) and knows of the others what their learners publish (`elsewhere`). When
+    the database fails, everything is read from it again: what was not answered is forgotten.
 
     Parameters
     ----------
@@ -58,21 +51,11 @@ class Host:
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time, role: str = "all") -> None:
-        self.url, self.now, self.role = url, clock, role
-        self.owner = f"{socket.gethostname()[:20]} {os.getpid()} {secrets.token_hex(4)}"
-        self.gate = Gate(self.owner)
-        self.database = Database.open(url)
-        self.shares = role != "all" or self.database.engine.dialect.name != "sqlite"
-        self.lives: dict[str, Live] = {}
-        self.busy: set[str] = set()
+        super().__init__(url, clock, None if role == "all" else True)
+        self.role, self.started = role, False
         self.keys: dict[str, Key] = {}
-        self.started = self.ready = False
-        self.committed: Callable[[float], None] = lambda seconds: None
-        self.unlogged: Callable[[str, int], None] = lambda name, count: None
-        self.elsewhere, self.learning = Elsewhere(self), Learning(self)
-        self._prefixes: dict[str, str] = {}
-        self._writer = ThreadPoolExecutor(1, "surefoot-commit")
-        self._flush: asyncio.Future[None] | None = None
+        self.elsewhere = Elsewhere(self)
+        self.learning = Learning(self, self.elsewhere)
         self._task: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -139,7 +122,7 @@ class Host:
     def _listen(self) -> None:
         if self.database.engine.dialect.name == "postgresql":
             loop = asyncio.get_running_loop()
-            events = {CALLS: self.learning.mail, NEWS: self.elsewhere.news, ANSWERS: self.elsewhere.answered}
+            events = {CALLS: self.mail, NEWS: self.elsewhere.news, ANSWERS: self.elsewhere.answered}
             channels = [channel for channel in events if channel != CALLS or self.role != "decider"]
 
             def heard(channel: str) -> None:
@@ -164,43 +147,6 @@ class Host:
     def read_keys(self) -> None:
         """Read the keys again, so that a revoked one is refused within seconds."""
         self.keys = list_keys(self.database)
-
-    def take(self, name: str, live: Live | None) -> None:
-        """Learn an experiment here from now on, or not any more."""
-        self.lives = {other: one for other, one in self.lives.items() if other != name}
-        if live is not None:
-            self.lives[name] = live
-            self._prefixes[live.prefix] = name
-            self.elsewhere.views.pop(name, None)
-
-    # Answers.
-
-    async def durable(self, database: Database | None = None) -> None:
-        """Return when everything that was changed so far is on disk.
-
-        Parameters
-        ----------
-        database
-            Where it was changed, if the database may have been opened again since.
-        """
-        database = database or self.database
-        ticket = database.newest
-        while database.durable < ticket:
-            if self._flush is None or self._flush.done():
-                self._flush = asyncio.ensure_future(self._commit(database))
-                self._flush.add_done_callback(self._committed)
-            await asyncio.shield(self._flush)
-
-    async def _commit(self, database: Database) -> None:
-        await asyncio.sleep(0)  # requests that are ready to be answered share this commit
-        started = time.perf_counter()
-        await asyncio.get_running_loop().run_in_executor(self._writer, database.flush)
-        self.committed(time.perf_counter() - started)
-
-    def _committed(self, flush: asyncio.Future[None]) -> None:
-        if not flush.cancelled() and flush.exception() is not None:
-            self.ready = False  # until the database is opened again
-            self.learning.mail.set()
 
     # Experiments.
 
@@ -253,7 +199,7 @@ class Host:
         prefix = id.partition("-")[0]
         if prefix == UNLOGGED:
             raise Unknown(f"decision {id!r} was made without a log, so nothing is learnt from it")
-        name = self._prefixes.get(prefix)
+        name = self.prefixes.get(prefix)
         if name is None:
             name = next((one.name for one in self.elsewhere.views.values() if one.prefix == prefix), None)
         if name is None:
@@ -279,21 +225,6 @@ class Host:
         await self.durable(database)
         return answer
 
-    async def act(self, live: Live, verb: str, who: str, arguments: dict[str, Any], at: float) -> Any:
-        """Carry out a request here, without waiting for the disk."""
-        work = partial(getattr(Acts(live, at, who), verb), **arguments)
-        if verb in SLOW:
-            return await self._in_thread(live.experiment.name, work)
-        return work()
-
-    async def _in_thread(self, name: str, work: Callable[[], T]) -> T:
-        """Do something that takes long, and keep requests off the experiment meanwhile."""
-        self.busy.add(name)
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            self.busy.discard(name)
-
     async def create(self, experiment: Experiment, mode: str, who: str) -> dict[str, Any]:
         """Begin an experiment; returns its status."""
         self.check_ready()
@@ -313,7 +244,7 @@ class Host:
             log.beside = [audit_row(self.now(), who, "create", name, None, experiment.to_dict())]
             return Live(experiment, self._new_seed(), mode=mode, log=log)
 
-        live = await self._in_thread(name, begin)
+        live = await self.in_thread(name, begin)
         await self.durable(database)
         if self.database is database:
             self.learning.take_on(live)
@@ -324,7 +255,7 @@ class Host:
 
     def _new_seed(self) -> int:
         """A seed with which the ids of decisions begin as in no other experiment."""
-        known = self._prefixes.keys() | {view.prefix for view in self.elsewhere.views.values()}
+        known = self.prefixes.keys() | {view.prefix for view in self.elsewhere.views.values()}
         for _ in range(100):
             seed = int.from_bytes(os.urandom(16), "little")
             if key_of(seed)[:PREFIX] not in known:

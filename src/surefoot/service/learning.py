@@ -7,23 +7,21 @@ import math
 import time
 from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from surefoot.experiments.events import Decided, LogFailure
 from surefoot.experiments.live import Live
 from surefoot.service.acts import SLOW, prepare
-from surefoot.service.elsewhere import woken
+from surefoot.service.desk import Desk
+from surefoot.service.elsewhere import Elsewhere, woken
 from surefoot.service.problems import logger, problem_of
 from surefoot.storage.claims import Claimed
 from surefoot.storage.inbox import answer, clear, take
 from surefoot.storage.log import SqlLog
 from surefoot.storage.schema import experiments
 from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
-
-if TYPE_CHECKING:
-    from surefoot.service.host import Host
 
 CLAIM_EVERY = 1.0
 TICK = 0.1
@@ -41,13 +39,14 @@ class Learning:
 
     Parameters
     ----------
-    host
-        This process.
+    desk
+        What this process has.
+    elsewhere
+        What it knows of the other experiments.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self.mail = asyncio.Event()
+    def __init__(self, desk: Desk, elsewhere: Elsewhere) -> None:
+        self._desk, self._elsewhere = desk, elsewhere
         self._taking = asyncio.Lock()
         self._apart: dict[str, asyncio.Task[bool]] = {}  # experiments that are being changed
         self.begin()
@@ -69,19 +68,19 @@ class Learning:
 
     async def claim(self) -> None:
         """Take on experiments that nobody learns, up to a fair share, and hand over what is above it."""
-        host = self._host
-        learners = await asyncio.to_thread(host.database.check_claims)
+        desk = self._desk
+        learners = await asyncio.to_thread(desk.database.check_claims)
         query = sa.select(experiments.c.name).order_by(experiments.c.id)
-        names = [name for (name,) in await asyncio.to_thread(host.database.rows, query)]
-        share = math.ceil(len(names) / max(1, learners)) if host.shares else len(names)
+        names = [name for (name,) in await asyncio.to_thread(desk.database.rows, query)]
+        share = math.ceil(len(names) / max(1, learners)) if desk.shares else len(names)
         for name in names:
-            if name not in host.lives and name not in host.busy and len(host.lives) < share:
+            if name not in desk.lives and name not in desk.busy and len(desk.lives) < share:
                 await self._open(name)
-        if len(host.lives) > share:
-            await self.release(next(reversed(host.lives)))
+        if len(desk.lives) > share:
+            await self.release(next(reversed(desk.lives)))
 
     async def _open(self, name: str) -> None:
-        database = self._host.database
+        database = self._desk.database
         try:
             live = await asyncio.to_thread(opened, database, name)
         except Claimed as error:
@@ -102,26 +101,27 @@ class Learning:
         name, log = live.experiment.name, cast(SqlLog, live.log)
         self.closed.pop(name, None)
         self._taken[name] = self._stored[log.id] = log.taken
-        self._host.take(name, live)
+        self._desk.take(name, live)
+        self._elsewhere.views.pop(name, None)
         self.publish(live, everything=True)
-        self.mail.set()
+        self._desk.mail.set()
 
     async def release(self, name: str) -> None:
         """Leave an experiment to another process."""
-        host = self._host
-        live = host.lives[name]
+        desk = self._desk
+        live = desk.lives[name]
         log = cast(SqlLog, live.log)
-        host.busy.add(name)
+        desk.busy.add(name)
         try:
             self.publish(live, everything=True)
-            host.database.add([], {("owner", log.id): hand_over(log.id, host.owner)})
-            await host.durable()
-            host.take(name, None)
+            desk.database.add([], {("owner", log.id): hand_over(log.id, desk.owner)})
+            await desk.durable()
+            desk.take(name, None)
             self._stored.pop(log.id, None)
-            await asyncio.to_thread(host.database.release, name)
-            await host.elsewhere.look()
+            await asyncio.to_thread(desk.database.release, name)
+            await self._elsewhere.look()
         finally:
-            host.busy.discard(name)
+            desk.busy.discard(name)
 
     async def keep_claiming(self) -> None:
         """Look for experiments that nobody learns."""
@@ -133,27 +133,27 @@ class Learning:
 
     async def keep_learning(self) -> None:
         """Take in what others have sent, time out what is due, publish what is new."""
-        host = self._host
+        desk = self._desk
         while True:
-            await woken(self.mail, TICK)
-            if host.shares:
+            await woken(desk.mail, TICK)
+            if desk.shares:
                 await self.take_in()
             if self._due("expire", EXPIRE_EVERY):
-                self._each(lambda live: live.expire(host.now()))
-            if host.shares:
+                self._each(lambda live: live.expire(desk.now()))
+            if desk.shares:
                 self._each(self.publish)
                 if self._due("clear", CLEAR_EVERY):
-                    host.database.add([], {"clear": clear(dict(self._stored), host.now() - KEEP_ANSWERS)})
-            await host.durable()
-            if host.database.failed or any(live.broken for live in host.lives.values()):
+                    desk.database.add([], {"clear": clear(dict(self._stored), desk.now() - KEEP_ANSWERS)})
+            await desk.durable()
+            if desk.database.failed or any(live.broken for live in desk.lives.values()):
                 raise LogFailure("an experiment must be opened again")
 
     async def keep_beating(self) -> None:
         """Show that this process is alive, whatever else it is busy with."""
-        host = self._host
+        desk = self._desk
         while True:
-            host.database.add([], {"beat": beat(host.owner)})
-            await host.durable()
+            desk.database.add([], {"beat": beat(desk.owner)})
+            await desk.durable()
             await asyncio.sleep(BEAT_EVERY)
 
     def _due(self, what: str, every: float) -> bool:
@@ -164,8 +164,8 @@ class Learning:
         return True
 
     def _each(self, work: Callable[[Live], Any]) -> None:
-        for name, live in self._host.lives.items():
-            if name not in self._host.busy and not live.broken:
+        for name, live in self._desk.lives.items():
+            if name not in self._desk.busy and not live.broken:
                 work(live)
 
     # What others ask.
@@ -176,19 +176,19 @@ class Learning:
             await self._take_in()
 
     async def _take_in(self) -> None:
-        host = self._host
+        desk = self._desk
         while True:
             for name in [name for name, task in self._apart.items() if task.done()]:
                 self._apart.pop(name).result()
             lives = {
                 cast(SqlLog, live.log).id: live
-                for name, live in host.lives.items()
-                if name not in host.busy and name not in self._apart
+                for name, live in desk.lives.items()
+                if name not in desk.busy and name not in self._apart
             }
             if not lives:
                 return
             after = min(self._taken[live.experiment.name] for live in lives.values())
-            rows = await asyncio.to_thread(take, host.database, lives, after, AT_ONCE)
+            rows = await asyncio.to_thread(take, desk.database, lives, after, AT_ONCE)
             for id, live in lives.items():
                 name = live.experiment.name
                 new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
@@ -197,20 +197,20 @@ class Learning:
                 elif await self._carry_out(live, new) and rows:
                     # Rows become visible in the order of their numbers: there is none before the last one.
                     self._taken[name] = max(self._taken[name], rows[-1]["id"])
-            await host.durable()
+            await desk.durable()
             if len(rows) < AT_ONCE:
                 return
 
     async def _carry_out(self, live: Live, rows: list[dict[str, Any]]) -> bool:
         """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
-        host, name, log = self._host, live.experiment.name, cast(SqlLog, live.log)
+        desk, name, log = self._desk, live.experiment.name, cast(SqlLog, live.log)
         for kind, run in groupby(rows, lambda row: row["kind"] if row["kind"] == DECIDED else row["id"]):
-            while name in host.busy:
+            while name in desk.busy:
                 await asyncio.sleep(0.01)
-            if host.lives.get(name) is not live:
+            if desk.lives.get(name) is not live:
                 return False
             some = list(run)
-            log.work = {("taken", log.id): taken_in(log.id, host.owner, some[-1]["id"])}
+            log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1]["id"])}
             if kind == DECIDED:
                 for one in live.admit([Decided(*drawn) for row in some for drawn in row["body"]]):
                     if isinstance(one, Exception):
@@ -219,42 +219,42 @@ class Learning:
             else:
                 answers = [await self._answer(live, some[0])]
             rest, log.work = log.work, {}
-            host.database.add(answers, rest)
+            desk.database.add(answers, rest)
             self._taken[name] = self._stored[log.id] = some[-1]["id"]
             if live.broken:
-                await host.durable()  # so that the same request does not come again
+                await desk.durable()  # so that the same request does not come again
                 raise LogFailure("an experiment must be opened again")
         if rows:
             self.publish(live)
-            await host.durable()
-        return host.lives.get(name) is live
+            await desk.durable()
+        return desk.lives.get(name) is live
 
     async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
         request = row["body"]
         try:
-            found = await self._host.act(live, request["verb"], request["who"], request["arguments"], row["at"])
+            found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row["at"])
             body = {"answer": found}
         except LogFailure:
             raise
         except Exception as error:
             body = {"problem": problem_of(error).to_dict()}
-        return answer(row["caller"], row["call"], self._host.now(), body)
+        return answer(row["caller"], row["call"], self._desk.now(), body)
 
     # What is published.
 
     def publish(self, live: Live, everything: bool = False) -> None:
         """Publish what others draw from, and the status, if they are new."""
-        host = self._host
-        if not host.shares or live.broken:
+        desk = self._desk
+        if not desk.shares or live.broken:
             return
         log, name, last = cast(SqlLog, live.log), live.experiment.name, live.last
         if everything or self._published.get(name) != last:
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
-            host.database.add([], {("body", log.id): publish(log.id, host.owner, body["epoch"], mode, body)})
+            desk.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
             self._published[name] = last
         if everything or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
-            host.database.add([], {("status", log.id): publish_status(log.id, host.owner, status_of(live))})
+            desk.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
 
 
