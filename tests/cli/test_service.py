@@ -111,4 +111,5 @@ def test_serve_refuses_what_it_cannot_serve(tmp_path: Path, db: str) -> None:
     code, _, told = call("serve", "--db", db, "--port", 0)
     assert code == 2
     assert "version 9999" in told
-    assert call("serve", "--role", "decider")[0] == 2
+    code, _, told = call("serve", "--db", db, "--role", "boss")
+    assert (code, told) == (2, "role must be one of all, decider, learner, got 'boss'\n")
