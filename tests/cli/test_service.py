@@ -67,6 +67,11 @@ def test_replay_notices_a_log_that_was_tampered_with(db: str) -> None:
         connection.exec_driver_sql("UPDATE events SET body = replace(body, '0.31', '0.32') WHERE seq = 3")
     code, _, told = call("replay", "routing", "--db", db)
     assert code == 2
+    assert "log must lead to the rounds that were stored, as in round 1" in told
+    with transaction(db) as connection:
+        connection.exec_driver_sql("UPDATE rounds SET costs = replace(costs, '0.155', '0.16') WHERE seq = 1")
+    code, _, told = call("replay", "routing", "--db", db)
+    assert code == 2
     assert "log must lead to the state that follows from the checkpoint" in told
 
 
