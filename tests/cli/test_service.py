@@ -89,8 +89,8 @@ def test_export_writes_rounds(db: str, tmp_path: Path) -> None:
 
 
 def test_the_database_is_upgraded(tmp_path: Path, db: str) -> None:
-    assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0001\n"
-    assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0001 already\n"
+    assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0002\n"
+    assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0002 already\n"
 
 
 @pytest.mark.parametrize("command", [["replay", "x"], ["export", "x", "--out", "y"], ["keys", "list"]])
@@ -117,4 +117,4 @@ def test_serve_refuses_what_it_cannot_serve(tmp_path: Path, db: str) -> None:
     assert code == 2
     assert "version 9999" in told
     code, _, told = call("serve", "--db", db, "--role", "boss")
-    assert (code, told) == (2, "role must be one of all, decider, learner, got 'boss'\n")
+    assert (code, told) == (2, "role must be 'all' or 'decider' or 'learner', got 'boss'\n")
