@@ -219,14 +219,14 @@ class Learning:
             else:
                 answers = [await self._answer(live, some[0])]
             rest, log.work = log.work, {}
-            host.database.add(answers, rest)
+            log.database.add(answers, rest)  # where the events are: they are lost together if it was opened again
             self._taken[name] = self._stored[log.id] = some[-1]["id"]
             if live.broken:
-                await host.durable()  # so that the same request does not come again
+                await host.durable(log.database)  # so that the same request does not come again
                 raise LogFailure("an experiment must be opened again")
         if rows:
             self.publish(live)
-            await host.durable()
+            await host.durable(log.database)
         return host.lives.get(name) is live
 
     async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
@@ -251,10 +251,10 @@ class Learning:
         if everything or self._published.get(name) != last:
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
-            host.database.add([], {("body", log.id): publish(log.id, host.owner, body["epoch"], mode, body)})
+            log.database.add([], {("body", log.id): publish(log.id, host.owner, body["epoch"], mode, body)})
             self._published[name] = last
         if everything or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
-            host.database.add([], {("status", log.id): publish_status(log.id, host.owner, status_of(live))})
+            log.database.add([], {("status", log.id): publish_status(log.id, host.owner, status_of(live))})
             self._told[name] = last
 
 
