@@ -33,6 +33,7 @@ Work = Callable[[sa.Connection], Any]
 Gate = Callable[[sa.Connection, dict[sa.Table, Rows]], None]
 
 SESSION = (
+    "default_transaction_isolation = 'read committed'",  # checks under a lock must see what was committed before it
     "synchronous_commit = on",  # whatever the server's own setting: an answer means that it is on disk
     "idle_in_transaction_session_timeout = '10s'",  # a process that stands still in a commit does not hold up others
     "lock_timeout = '10s'",
