@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
-from surefoot.experiments.events import Decided, read
-from surefoot.storage.database import Database, Rows, Work, notify
+from surefoot.experiments.events import Decided, LogFailure, read
+from surefoot.storage.database import Database, Rows, Work, failure_of, notify
 from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
 from surefoot.storage.snapshots import Superseded, only_one
 
@@ -171,6 +172,9 @@ def clear(taken: Mapping[int, int], before: float) -> Work:
 
 def new_block(database: Database, who: str, at: float) -> int:
     """A block of numbers for decisions that are drawn outside the learner."""
-    with database.engine.begin() as connection:
-        added = connection.execute(blocks.insert().values(who=who, at=at))
-        return int(added.inserted_primary_key[0])  # type: ignore[index]
+    try:
+        with database.engine.begin() as connection:
+            added = connection.execute(blocks.insert().values(who=who, at=at))
+            return int(added.inserted_primary_key[0])  # type: ignore[index]
+    except SQLAlchemyError as error:
+        raise LogFailure(failure_of(error)) from error
