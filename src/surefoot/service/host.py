@@ -264,14 +264,13 @@ class Host:
     async def ask(self, name: str, verb: str, who: str = "", **arguments: Any) -> Any:
         """Have a request carried out by the process that learns the experiment; see `Acts`."""
         found = await self.find(name)
+        if isinstance(found, Live) and self.shares and not knows(found, verb, arguments):
+            await self.learning.take_in()
+            found = await self.find(name)  # it may be learnt elsewhere by now
         if isinstance(found, View):
             if verb == "decide":
                 return await self.elsewhere.decide(found, **arguments)
             return await self.elsewhere.ask(found, verb, who, arguments)
-        if self.shares and not knows(found, verb, arguments):
-            await self.learning.take_in()
-            found = await self.find(name)
-            assert isinstance(found, Live)
         database = self.database
         answer = await self.act(found, verb, who, arguments, self.now())
         if verb in OPERATIONS:
