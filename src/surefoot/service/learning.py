@@ -152,7 +152,8 @@ class Learning:
         """Show that this process is alive, whatever else it is busy with."""
         host = self._host
         while True:
-            host.database.add([], {"beat": beat(host.owner)})
+            learnt = [cast(SqlLog, live.log).id for live in host.lives.values()]
+            host.database.add([], {"beat": beat(host.owner, learnt)})
             await host.durable()
             await asyncio.sleep(BEAT_EVERY)
 

@@ -91,11 +91,13 @@ def _owned(experiment: int, owner: str, values: Mapping[str, Any], news: str | N
     return work
 
 
-def beat(owner: str) -> Work:
-    """Show that the owner is alive."""
+def beat(owner: str, experiments: Iterable[int]) -> Work:
+    """Show that the owner is alive, and learns these experiments: one that it could not open has its name, too."""
+    among = sorted(experiments)
 
     def work(connection: sa.Connection) -> None:
-        connection.execute(snapshots.update().where(snapshots.c.owner == owner).values(beat=snapshots.c.beat + 1))
+        where = snapshots.c.owner == owner, snapshots.c.experiment.in_(among)
+        connection.execute(snapshots.update().where(*where).values(beat=snapshots.c.beat + 1))
 
     return work
 
