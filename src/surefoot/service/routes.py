@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -330,11 +329,14 @@ class Routes:
         """Hold every experiment that is not stopped."""
         check_role(call.key, ("admin",), None)
         body = await call.body(models.ReasonBody)
-        held = []
-        for name in self.host.names:
-            with suppress(Stopped):
-                await self.host.ask(name, "hold", call.who, reason=body.reason)
-                held.append(name)
+        names = self.host.names
+        done = await asyncio.gather(
+            *(self.host.ask(name, "hold", call.who, reason=body.reason) for name in names), return_exceptions=True
+        )
+        failed = [one for one in done if isinstance(one, BaseException) and not isinstance(one, Stopped)]
+        if failed:  # one that cannot be held now does not keep the others from it
+            raise failed[0]
+        held = [name for name, one in zip(names, done, strict=True) if not isinstance(one, Stopped)]
         return answer({"held": held})
 
     # Reading.
