@@ -178,3 +178,9 @@ def new_block(database: Database, who: str, at: float) -> int:
             return int(added.inserted_primary_key[0])  # type: ignore[index]
     except SQLAlchemyError as error:
         raise LogFailure(failure_of(error)) from error
+
+
+def blocks_of(database: Database, who: str, among: Iterable[int]) -> set[int]:
+    """Which of these blocks were given to somebody."""
+    query = sa.select(blocks.c.id).where(blocks.c.who == who, blocks.c.id.in_(sorted(among)))
+    return {block for (block,) in database.rows(query)}
