@@ -26,7 +26,7 @@ from surefoot.storage.inbox import ANSWERS, CALLS, Gate, new_block
 from surefoot.storage.keys import Key, audit_row, list_keys
 from surefoot.storage.listener import Listener
 from surefoot.storage.log import SqlLog
-from surefoot.storage.snapshots import NEWS
+from surefoot.storage.snapshots import NEWS, was_shared
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Host:
         self.owner = f"{socket.gethostname()[:20]} {os.getpid()} {secrets.token_hex(4)}"
         self.gate = Gate(self.owner)
         self.database = Database.open(url)
-        self.shares = role != "all" or self.database.engine.dialect.name != "sqlite"
+        self.shares = role != "all" or self.database.engine.dialect.name != "sqlite" or was_shared(self.database)
         self.lives: dict[str, Live] = {}
         self.busy: set[str] = set()
         self.keys: dict[str, Key] = {}

@@ -133,3 +133,8 @@ def read_status(database: Database, experiment: int) -> dict[str, Any]:
     """The status of an experiment as it was published last."""
     rows = database.rows(sa.select(snapshots.c.status).where(snapshots.c.experiment == experiment))
     return dict(json.loads(rows[0][0])) if rows else {}
+
+
+def was_shared(database: Database) -> bool:
+    """Whether processes have shared experiments here: decisions of theirs may still be in the inbox."""
+    return bool(database.rows(sa.select(snapshots.c.experiment).limit(1)))
