@@ -140,9 +140,7 @@ def test_a_change_that_was_lost_is_not_published(processes: Processes, monkeypat
         return real(act, **arguments)
 
     monkeypatch.setattr(acts_module.Acts, "change", slow)
-    thread, found = in_background(
-        lambda: learner("PATCH", "/v1/experiments/routing", FORGET, If_Match='"0"')
-    )
+    thread, found = in_background(lambda: learner("PATCH", "/v1/experiments/routing", FORGET, If_Match='"0"'))
     assert going.wait(5.0)
     database = learner.host.database
     kill_writer(learner)
@@ -175,16 +173,13 @@ def test_an_answer_is_lost_with_what_it_is_about(processes: Processes, monkeypat
     read_keys = learner.host.read_keys
 
     def slow_keys() -> None:
-        if opened_again():
+        if learner.host.database is not database:
             go_on.set()
             time.sleep(0.5)  # the new database is there, and the experiments are still the old ones
         read_keys()
 
     database = learner.host.database
-    opened_again = lambda: learner.host.database is not database  # noqa: E731
-    thread, found = in_background(
-        lambda: decider("PATCH", "/v1/experiments/routing", FORGET, If_Match='"0"')
-    )
+    thread, found = in_background(lambda: decider("PATCH", "/v1/experiments/routing", FORGET, If_Match='"0"'))
     assert going.wait(5.0)
     learner.host.read_keys = slow_keys  # type: ignore[method-assign]
     kill_writer(learner)
@@ -201,7 +196,7 @@ def test_an_answer_is_lost_with_what_it_is_about(processes: Processes, monkeypat
 
 def test_nobody_is_said_to_learn_what_cannot_be_opened(processes: Processes) -> None:
     """A learner that cannot read the log has written its name there; deciders must not take that for a sign of life."""
-    learner, decider = processes.running()
+    learner, _ = processes.running()
     learner.client.portal.call(learner.host.stop)  # type: ignore[union-attr]
     database = Database.open(processes.db)
     with database.engine.begin() as connection:
@@ -297,4 +292,5 @@ def test_the_same_experiment_is_created_twice_at_once(processes: Processes) -> N
     for thread, _ in calls:
         thread.join()
     assert sorted(found[0] for _, found in calls) == [201, 409, 409]
-    assert learner.host.database is database and not database.failed
+    assert learner.host.database is database
+    assert not database.failed
