@@ -294,3 +294,11 @@ def test_the_same_experiment_is_created_twice_at_once(processes: Processes) -> N
     assert sorted(found[0] for _, found in calls) == [201, 409, 409]
     assert learner.host.database is database
     assert not database.failed
+
+
+def test_a_decider_opens_the_database_again_after_a_commit_that_failed(processes: Processes) -> None:
+    """Reading went on, so nobody noticed, and the baseline was served until somebody restarted the decider."""
+    _, decider = processes.running()
+    kill_writer(decider)
+    assert decider.decide()["id"].startswith("unlogged")
+    until(lambda: not decider.decide()["id"].startswith("unlogged"), 10.0)
