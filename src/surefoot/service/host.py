@@ -159,6 +159,8 @@ class Host:
     async def _keep_reading_keys(self) -> None:
         while True:
             await asyncio.sleep(KEYS_EVERY)
+            if self.database.failed:  # a decider, which only reads beside its answers, would not notice
+                raise LogFailure("nothing could be written")
             await asyncio.to_thread(self.read_keys)
 
     def read_keys(self) -> None:
