@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from surefoot.experiments.live import Live
 from surefoot.service import acts as acts_module
 from surefoot.storage import inbox as inbox_module
 from surefoot.storage.database import Database
@@ -302,3 +303,34 @@ def test_a_decider_opens_the_database_again_after_a_commit_that_failed(processes
     kill_writer(decider)
     assert decider.decide()["id"].startswith("unlogged")
     until(lambda: not decider.decide()["id"].startswith("unlogged"), 10.0)
+
+
+def test_an_experiment_that_is_being_changed_is_not_handed_over(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The learner once waited for the end of the change to publish it, and answered nobody meanwhile."""
+    learner = processes.start("learner")
+    for name in ("routing", "second"):
+        learner.create(name=name)
+    real, going, go_on = Live._change, threading.Event(), threading.Event()
+
+    def slow(live: Live, *arguments: Any) -> Any:
+        going.set()
+        go_on.wait(20.0)
+        return real(live, *arguments)
+
+    monkeypatch.setattr(Live, "_change", slow)
+    thread, found = in_background(lambda: learner("PATCH", "/v1/experiments/second", FORGET, If_Match='"0"'))
+    assert going.wait(5.0)
+    asked, answered = in_background(processes.start, "learner")
+    until(lambda: answered, 60.0)
+    asked.join()
+    time.sleep(1.5)  # a look at the claims
+    health, alive = in_background(lambda: learner.client.get("/healthz").status_code)
+    health.join(3.0)
+    in_time = list(alive)
+    go_on.set()
+    thread.join()
+    assert in_time == [200]
+    assert found[0].is_success
+    until(lambda: len(answered[0].host.lives) == len(learner.host.lives) == 1)
