@@ -77,8 +77,9 @@ class Learning:
         for name in names:
             if name not in host.lives and name not in host.busy and len(host.lives) < share:
                 await self._open(name)
-        if len(host.lives) > share:
-            await self.release(next(reversed(host.lives)))
+        idle = [name for name in host.lives if name not in host.busy and name not in self._apart]
+        if len(host.lives) > share and idle:
+            await self.release(idle[-1])
 
     async def _open(self, name: str) -> None:
         database = self._host.database
