@@ -193,6 +193,8 @@ class Learning:
             rows = await asyncio.to_thread(take, host.database, lives, after, AT_ONCE)
             for id, live in lives.items():
                 name = live.experiment.name
+                if host.lives.get(name) is not live:  # the database was opened again, or it was handed over
+                    continue
                 new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
                 if any(row["body"]["verb"] in SLOW for row in new if row["kind"] != DECIDED):
                     self._apart[name] = asyncio.create_task(self._carry_out(live, new))  # others need not wait
