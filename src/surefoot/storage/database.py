@@ -209,6 +209,7 @@ def connect(url: str | Path | sa.URL) -> sa.Engine:
 def postgresql(url: sa.URL) -> sa.Engine:
     """An engine for a PostgreSQL database."""
     keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+    keepalive["tcp_user_timeout"] = 11_000  # milliseconds: the same for what was sent, and never reached the server
     engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN, **keepalive})
 
     @sa.event.listens_for(engine, "connect")
