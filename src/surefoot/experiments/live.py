@@ -37,7 +37,7 @@ from surefoot.experiments.events import (
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.fold import COST_ALARMS, Fold
 from surefoot.experiments.plans import Plan, held_elsewhere, narrowed, usual
-from surefoot.experiments.quantities import AtMost, Minimise
+from surefoot.experiments.quantities import AtMost, Minimise, checked_name
 from surefoot.experiments.snapshot import Snapshot
 from surefoot.experiments.status import Status, status_of
 from surefoot.kernels.episode import draw
@@ -383,6 +383,7 @@ class Live:
         number("due", one.due, TIME)
         if not isinstance(one.arm, str) or (one.epoch == fold.epoch and one.arm not in fold.experiment.arms):
             raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", one.arm)
+        checked_name("arm", one.arm)  # what cannot be an arm cannot be one of an earlier epoch
 
     # Feedback.
 

@@ -177,8 +177,11 @@ class AtLeast(Guardrail):
 
 
 def checked_name(where: str, name: Any) -> str:
-    """Return a name for people and outcomes: text that is neither empty nor too long, without spaces around it."""
-    if not isinstance(name, str) or not name.strip() or name != name.strip() or len(name) > LONGEST_NAME:
+    """Return a name for people and outcomes: text that is neither empty nor too long, without spaces around it.
+
+    A zero character is refused, since PostgreSQL has no text with one.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or name != name.strip() or "\0" in name:
         raise RuleError(f"{where}.name", f"be text of 1 to {LONGEST_NAME} characters without spaces around it", name)
     return name
 

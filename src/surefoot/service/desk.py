@@ -16,6 +16,7 @@ from surefoot.experiments.live import Live
 from surefoot.service.acts import SLOW, Acts
 from surefoot.storage.database import Database
 from surefoot.storage.inbox import Gate
+from surefoot.storage.snapshots import was_shared
 
 T = TypeVar("T")
 
@@ -32,16 +33,17 @@ class Desk:
         Of the database.
     clock
         Tells the time, in seconds since 1970.
-    shares
-        Whether other processes may work on the same database; None if that is for the kind of database to say.
+    alone
+        Whether this process expects no others on a database that is a file.
     """
 
-    def __init__(self, url: str, clock: Callable[[], float], shares: bool | None) -> None:
+    def __init__(self, url: str, clock: Callable[[], float], alone: bool) -> None:
         self.url, self.now = url, clock
         self.owner = f"{socket.gethostname()[:20]} {os.getpid()} {secrets.token_hex(4)}"
         self.gate = Gate(self.owner)
         self.database = Database.open(url)
-        self.shares = self.database.engine.dialect.name != "sqlite" if shares is None else shares
+        self.shares = not alone or self.database.engine.dialect.name != "sqlite" or was_shared(self.database)
+        """Whether other processes work on the same database, or did so before."""
         self.lives: dict[str, Live] = {}
         self.prefixes: dict[str, str] = {}
         """By the beginning of the ids of decisions: the experiment that made them."""

@@ -51,7 +51,7 @@ class Host(Desk):
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time, role: str = "all") -> None:
-        super().__init__(url, clock, None if role == "all" else True)
+        super().__init__(url, clock, alone=role == "all")
         self.role, self.started = role, False
         self.keys: dict[str, Key] = {}
         self.elsewhere = Elsewhere(self)
@@ -142,6 +142,8 @@ class Host(Desk):
     async def _keep_reading_keys(self) -> None:
         while True:
             await asyncio.sleep(KEYS_EVERY)
+            if self.database.failed:  # a decider, which only reads beside its answers, would not notice
+                raise LogFailure("nothing could be written")
             await asyncio.to_thread(self.read_keys)
 
     def read_keys(self) -> None:
@@ -210,14 +212,13 @@ class Host(Desk):
     async def ask(self, name: str, verb: str, who: str = "", **arguments: Any) -> Any:
         """Have a request carried out by the process that learns the experiment; see `Acts`."""
         found = await self.find(name)
+        if isinstance(found, Live) and self.shares and not knows(found, verb, arguments):
+            await self.learning.take_in()
+            found = await self.find(name)  # it may be learnt elsewhere by now
         if isinstance(found, View):
             if verb == "decide":
                 return await self.elsewhere.decide(found, **arguments)
             return await self.elsewhere.ask(found, verb, who, arguments)
-        if self.shares and not knows(found, verb, arguments):
-            await self.learning.take_in()
-            found = await self.find(name)
-            assert isinstance(found, Live)
         database = self.database
         answer = await self.act(found, verb, who, arguments, self.now())
         if verb in OPERATIONS:

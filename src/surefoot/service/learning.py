@@ -76,8 +76,9 @@ class Learning:
         for name in names:
             if name not in desk.lives and name not in desk.busy and len(desk.lives) < share:
                 await self._open(name)
-        if len(desk.lives) > share:
-            await self.release(next(reversed(desk.lives)))
+        idle = [name for name in desk.lives if name not in desk.busy and name not in self._apart]
+        if len(desk.lives) > share and idle:
+            await self.release(idle[-1])
 
     async def _open(self, name: str) -> None:
         database = self._desk.database
@@ -152,7 +153,8 @@ class Learning:
         """Show that this process is alive, whatever else it is busy with."""
         desk = self._desk
         while True:
-            desk.database.add([], {"beat": beat(desk.owner)})
+            learnt = [cast(SqlLog, live.log).id for live in desk.lives.values()]
+            desk.database.add([], {"beat": beat(desk.owner, learnt)})
             await desk.durable()
             await asyncio.sleep(BEAT_EVERY)
 
@@ -191,6 +193,8 @@ class Learning:
             rows = await asyncio.to_thread(take, desk.database, lives, after, AT_ONCE)
             for id, live in lives.items():
                 name = live.experiment.name
+                if desk.lives.get(name) is not live:  # the database was opened again, or it was handed over
+                    continue
                 new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
                 if any(row["body"]["verb"] in SLOW for row in new if row["kind"] != DECIDED):
                     self._apart[name] = asyncio.create_task(self._carry_out(live, new))  # others need not wait
@@ -219,14 +223,14 @@ class Learning:
             else:
                 answers = [await self._answer(live, some[0])]
             rest, log.work = log.work, {}
-            desk.database.add(answers, rest)
+            log.database.add(answers, rest)  # where the events are: they are lost together if it was opened again
             self._taken[name] = self._stored[log.id] = some[-1]["id"]
             if live.broken:
-                await desk.durable()  # so that the same request does not come again
+                await desk.durable(log.database)  # so that the same request does not come again
                 raise LogFailure("an experiment must be opened again")
         if rows:
             self.publish(live)
-            await desk.durable()
+            await desk.durable(log.database)
         return desk.lives.get(name) is live
 
     async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
@@ -251,10 +255,10 @@ class Learning:
         if everything or self._published.get(name) != last:
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
-            desk.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
+            log.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
             self._published[name] = last
         if everything or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
-            desk.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
+            log.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from surefoot.experiments.errors import Stopped, Unknown
+from surefoot.experiments.events import ELSEWHERE, number_in
 from surefoot.experiments.live import Live
 from surefoot.rules import RuleError
 from surefoot.service import models
@@ -27,7 +27,7 @@ from surefoot.service.metrics import Metrics
 from surefoot.service.models import changes_of, experiment_of, parse
 from surefoot.service.problems import HEADERS, Problem
 from surefoot.service.rounds import shown
-from surefoot.storage.inbox import new_block
+from surefoot.storage.inbox import blocks_of, new_block
 from surefoot.storage.keys import Key, read_audit
 
 T = TypeVar("T")
@@ -120,6 +120,7 @@ class Routes:
 
     def __init__(self, host: Host, metrics: Metrics) -> None:
         self.host, self.metrics = host, metrics
+        self._blocks: set[tuple[str, int]] = set()  # who was given which
 
     def table(self) -> list[Route]:
         """Every route of the service, except that of the OpenAPI document."""
@@ -257,7 +258,24 @@ class Routes:
     async def drawn(self, call: Call) -> Response:
         """Log decisions that the caller has drawn, in their order."""
         items = msgspec.to_builtins((await call.body(models.DrawnBody)).items)
-        return answer({"items": await self.host.ask(call.name, "drawn", items=items)})
+        prefix = (await self.host.find(call.name)).prefix
+        blocks = [(number_in(item["id"], prefix) or 0) // ELSEWHERE for item in items]
+        mine = await self._blocks_of(call.who, {*blocks} - {0})
+        own = [item for item, block in zip(items, blocks, strict=True) if block in mine]
+        taken = iter(await self.host.ask(call.name, "drawn", items=own) if own else ())
+        found = [
+            next(taken) if block in mine else answered(item["id"], Unknown(f"no block of the key has {item['id']!r}"))
+            for item, block in zip(items, blocks, strict=True)
+        ]
+        return answer({"items": found})
+
+    async def _blocks_of(self, who: str, among: set[int]) -> set[int]:
+        """Which of these blocks the caller was given: an id in another one would take the place of a decision there."""
+        new = [block for block in among if (who, block) not in self._blocks]
+        if new:
+            given = await asyncio.to_thread(blocks_of, self.host.database, who, new)
+            self._blocks |= {(who, block) for block in given}
+        return {block for block in among if (who, block) in self._blocks}
 
     async def feedback(self, call: Call) -> Response:
         """Take feedback on a decision."""
@@ -344,11 +362,14 @@ class Routes:
         """Hold every experiment that is not stopped."""
         check_role(call.key, ("admin",), None)
         body = await call.body(models.ReasonBody)
-        held = []
-        for name in self.host.names:
-            with suppress(Stopped):
-                await self.host.ask(name, "hold", call.who, reason=body.reason)
-                held.append(name)
+        names = self.host.names
+        done = await asyncio.gather(
+            *(self.host.ask(name, "hold", call.who, reason=body.reason) for name in names), return_exceptions=True
+        )
+        failed = [one for one in done if isinstance(one, BaseException) and not isinstance(one, Stopped)]
+        if failed:  # one that cannot be held now does not keep the others from it
+            raise failed[0]
+        held = [name for name, one in zip(names, done, strict=True) if not isinstance(one, Stopped)]
         return answer({"held": held})
 
     # Reading.

@@ -130,13 +130,12 @@ class ServerClaims(Claims):
         self._engine, self._lock = engine, threading.Lock()
         self._connection: sa.Connection | None = None
         self._mine: set[str] = set()
+        self._present = False
 
-    def _ask(self, function: str, *arguments: int) -> Any:
+    def _ask(self, function: str, *arguments: Any) -> Any:
         try:
             if self._connection is None:
                 self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-                me = sa.func.pg_backend_pid()
-                self._connection.execute(sa.select(sa.func.pg_advisory_lock_shared(PRESENT, me)))
             return self._connection.execute(sa.select(getattr(sa.func, function)(*arguments))).scalar()
         except SQLAlchemyError as error:
             raise LogFailure(f"the claims on experiments are lost: {str(error).splitlines()[0]}") from error
@@ -159,6 +158,9 @@ class ServerClaims(Claims):
     def check(self) -> int:
         """Ask whether the connection that holds the claims is alive; see `Claims`."""
         with self._lock:
+            if not self._present:  # whoever makes claims without looking after them, to create, does not learn
+                self._ask("pg_advisory_lock_shared", PRESENT, sa.func.pg_backend_pid())
+                self._present = True
             self._ask("pg_backend_pid")
             assert self._connection is not None
             query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = :one AND objsubid = 2"
@@ -169,6 +171,7 @@ class ServerClaims(Claims):
         """Give all claims back, with the connection."""
         with self._lock:
             self._mine.clear()
+            self._present = False
             if self._connection is not None:
                 with suppress(LogFailure):
                     self._ask("pg_advisory_unlock_all")

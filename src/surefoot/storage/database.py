@@ -33,6 +33,7 @@ Work = Callable[[sa.Connection], Any]
 Gate = Callable[[sa.Connection, dict[sa.Table, Rows]], None]
 
 SESSION = (
+    "default_transaction_isolation = 'read committed'",  # checks under a lock must see what was committed before it
     "synchronous_commit = on",  # whatever the server's own setting: an answer means that it is on disk
     "idle_in_transaction_session_timeout = '10s'",  # a process that stands still in a commit does not hold up others
     "lock_timeout = '10s'",
@@ -208,6 +209,7 @@ def connect(url: str | Path | sa.URL) -> sa.Engine:
 def postgresql(url: sa.URL) -> sa.Engine:
     """An engine for a PostgreSQL database."""
     keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+    keepalive["tcp_user_timeout"] = 11_000  # milliseconds: the same for what was sent, and never reached the server
     engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN, **keepalive})
 
     @sa.event.listens_for(engine, "connect")

@@ -12,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
-from surefoot.experiments.events import Decided, read
-from surefoot.storage.database import Database, Rows, Work, notify
+from surefoot.experiments.events import Decided, LogFailure, read
+from surefoot.storage.database import Database, Rows, Work, failure_of, notify
 from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
-from surefoot.storage.snapshots import Superseded
+from surefoot.storage.snapshots import Superseded, only_one
 
 CALLS, ANSWERS = "surefoot_inbox", "surefoot_answers"
 """The channels on which PostgreSQL tells of new rows."""
-LOCK = 0x5F00_7B0C
-"""The advisory lock of PostgreSQL under which rows are added."""
 
 
 class Gate:
@@ -49,8 +48,7 @@ class Gate:
         if events in by_table:
             self._own(connection, {row["experiment"] for row in by_table[events]})
         if inbox in by_table:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+            only_one(connection)
             by_table[inbox] = self._admitted(connection, by_table[inbox])
             notify(connection, CALLS)
         if answers in by_table:
@@ -164,13 +162,25 @@ def clear(taken: Mapping[int, int], before: float) -> Work:
     def work(connection: sa.Connection) -> None:
         for one, last in taken.items():
             connection.execute(inbox.delete().where(inbox.c.experiment == one, inbox.c.id <= last))
-        connection.execute(answers.delete().where(answers.c.at < before))
+        # Those that another process is about to remove are left to it: whoever waits for others may be waited for.
+        own = sa.tuple_(answers.c.caller, answers.c.call)
+        old = sa.select(answers.c.caller, answers.c.call).where(answers.c.at < before)
+        connection.execute(answers.delete().where(own.in_(old.with_for_update(skip_locked=True))))
 
     return work
 
 
 def new_block(database: Database, who: str, at: float) -> int:
     """A block of numbers for decisions that are drawn outside the learner."""
-    with database.engine.begin() as connection:
-        added = connection.execute(blocks.insert().values(who=who, at=at))
-        return int(added.inserted_primary_key[0])  # type: ignore[index]
+    try:
+        with database.engine.begin() as connection:
+            added = connection.execute(blocks.insert().values(who=who, at=at))
+            return int(added.inserted_primary_key[0])  # type: ignore[index]
+    except SQLAlchemyError as error:
+        raise LogFailure(failure_of(error)) from error
+
+
+def blocks_of(database: Database, who: str, among: Iterable[int]) -> set[int]:
+    """Which of these blocks were given to somebody."""
+    query = sa.select(blocks.c.id).where(blocks.c.who == who, blocks.c.id.in_(sorted(among)))
+    return {block for (block,) in database.rows(query)}

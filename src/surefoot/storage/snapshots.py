@@ -20,6 +20,8 @@ from surefoot.storage.schema import experiments, snapshots
 
 NEWS = "surefoot_snapshots"
 """The channel on which PostgreSQL tells of new snapshots."""
+LOCK = 0x5F00_7B0C
+"""The advisory lock of PostgreSQL under which rows are added to the inbox, and the epoch or the mode is changed."""
 NOTHING = {"beat": 0, "taken": 0, "version": 0, "epoch": 0, "mode": "none", "body": "{}", "status": "{}"}
 
 
@@ -54,9 +56,23 @@ def taken_in(experiment: int, owner: str, last: int) -> Work:
 
 
 def publish(experiment: int, owner: str, epoch: int, mode: str, body: Mapping[str, Any]) -> Work:
-    """Publish what to draw from."""
+    """Publish what to draw from; another epoch or mode is in force for every decision that is not committed before."""
     values = {"epoch": epoch, "mode": mode, "body": json.dumps(body), "version": snapshots.c.version + 1}
-    return _owned(experiment, owner, values, NEWS)
+    publishes = _owned(experiment, owner, values, NEWS)
+    query = sa.select(snapshots.c.epoch, snapshots.c.mode).where(snapshots.c.experiment == experiment)
+
+    def work(connection: sa.Connection) -> None:
+        if tuple(connection.execute(query).one()) != (epoch, mode):
+            only_one(connection)  # a decision that was checked before, and is not committed yet, comes first
+        publishes(connection)
+
+    return work
+
+
+def only_one(connection: sa.Connection) -> None:
+    """Wait until nobody else adds to the inbox, or changes what is in force, until the end of this transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
 
 
 def publish_status(experiment: int, owner: str, status: Mapping[str, Any]) -> Work:
@@ -75,11 +91,13 @@ def _owned(experiment: int, owner: str, values: Mapping[str, Any], news: str | N
     return work
 
 
-def beat(owner: str) -> Work:
-    """Show that the owner is alive."""
+def beat(owner: str, experiments: Iterable[int]) -> Work:
+    """Show that the owner is alive, and learns these experiments: one that it could not open has its name, too."""
+    among = sorted(experiments)
 
     def work(connection: sa.Connection) -> None:
-        connection.execute(snapshots.update().where(snapshots.c.owner == owner).values(beat=snapshots.c.beat + 1))
+        where = snapshots.c.owner == owner, snapshots.c.experiment.in_(among)
+        connection.execute(snapshots.update().where(*where).values(beat=snapshots.c.beat + 1))
 
     return work
 
@@ -115,3 +133,8 @@ def read_status(database: Database, experiment: int) -> dict[str, Any]:
     """The status of an experiment as it was published last."""
     rows = database.rows(sa.select(snapshots.c.status).where(snapshots.c.experiment == experiment))
     return dict(json.loads(rows[0][0])) if rows else {}
+
+
+def was_shared(database: Database) -> bool:
+    """Whether processes have shared experiments here: decisions of theirs may still be in the inbox."""
+    return bool(database.rows(sa.select(snapshots.c.experiment).limit(1)))
