@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from surefoot.experiments.live import Live
 from surefoot.service import acts as acts_module
+from surefoot.service import elsewhere as elsewhere_module
 from surefoot.storage import inbox as inbox_module
 from surefoot.storage.database import Database
 from surefoot.storage.schema import events, snapshots
@@ -241,7 +242,6 @@ def test_no_block_without_a_database(processes: Processes, monkeypatch: pytest.M
 def test_holding_all_goes_on_after_one_that_nobody_learns(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from surefoot.service import elsewhere as elsewhere_module
     from surefoot.service.host import Host
     from surefoot.service.problems import Problem
 
@@ -334,3 +334,27 @@ def test_an_experiment_that_is_being_changed_is_not_handed_over(
     assert in_time == [200]
     assert found[0].is_success
     until(lambda: len(answered[0].host.lives) == len(learner.host.lives) == 1)
+
+
+def test_a_commit_that_never_ends_holds_up_no_request_for_ever(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that stands still in a commit, while reading goes on."""
+    _, decider = processes.running()
+    go_on, database = threading.Event(), decider.host.database
+    real, id = database.flush, decider.decide()["id"]
+
+    def slow() -> None:
+        go_on.wait(20.0)
+        real()
+
+    monkeypatch.setattr(elsewhere_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(database, "flush", slow)
+    began = time.monotonic()
+    decision = decider.decide()
+    status, _ = decider.problem("PUT", f"/v1/decisions/{id}/feedback", {"outcome": GOOD})
+    took = time.monotonic() - began
+    go_on.set()
+    assert decision["id"].startswith("unlogged")
+    assert status == 503
+    assert took < 10.0

@@ -154,7 +154,7 @@ class Elsewhere:
                 arguments = {"count": count, "arms": arms, "unit": unit, "key": key}
                 return list(await self.ask(view, "decide", "", arguments))
             return await self._draw(view, count, key)
-        except LogFailure:
+        except (LogFailure, TimeoutError):  # if they are committed all the same, they time out
             return self._unlogged(view, count, arms)
 
     async def _draw(self, view: View, count: int, key: str | None) -> list[dict[str, Any]]:
@@ -163,7 +163,8 @@ class Elsewhere:
             drawn = [self._drawn(view, key) for _ in range(count)]
             number, in_force = next(self._calls), (view.epoch, view.mode)
             database.add([call(view.id, self.block, number, "decided", self._desk.now(), drawn, in_force, key)])
-            await self._desk.durable(database)
+            async with asyncio.timeout(PATIENCE):
+                await self._desk.durable(database)
             if key is not None and number in gate.repeated:
                 gate.repeated.discard(number)
                 drawn = await asyncio.to_thread(drawn_under, database, view.id, key)
@@ -225,7 +226,8 @@ class Elsewhere:
         try:
             body = {"verb": verb, "who": who, "arguments": arguments}
             database.add([call(view.id, self.block, number, "request", self._desk.now(), body)])
-            await self._desk.durable(database)
+            async with asyncio.timeout(PATIENCE):
+                await self._desk.durable(database)
             answer = await asyncio.wait_for(waiting, PATIENCE if self.fresh(view) else PATIENCE / 10)
         except TimeoutError:
             sentence = f"no process learns {view.name} now; the request is kept and may still be carried out"
