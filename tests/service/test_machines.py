@@ -138,6 +138,29 @@ def test_a_learner_that_stands_still_and_wakes_up(machines: Machines) -> None:
     check(machines.deciders[1], load, machines.db)
 
 
+def learns(server: Server) -> bool:
+    """Whether a process learns the experiment."""
+    metrics = httpx2.get(f"{server.address}/metrics", timeout=10.0, verify=False).text
+    return 'surefoot_rounds{experiment="routing"}' in metrics
+
+
+def test_a_learner_that_stands_still_for_long_is_replaced(machines: Machines) -> None:
+    """When it wakes up, it can write nothing."""
+    with Load(*machines.deciders) as load, Lookout(*machines.deciders):
+        load.wait_for(20)
+        stopped, spare = sorted(machines.learners, key=learns, reverse=True)
+        stopped.process.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + 90.0
+        while not learns(spare) and time.monotonic() < end:
+            time.sleep(0.2)
+        load.wait_for(20)
+        stopped.process.send_signal(signal.SIGCONT)
+        load.wait_for(20)
+        assert learns(spare)
+        assert not learns(stopped)
+    check(machines.deciders[0], load, machines.db)
+
+
 def test_postgresql_restarts_under_many_processes(machines: Machines, postgres: Postgres) -> None:
     """Without the database deciders serve the baseline, and say so."""
     with Load(*machines.deciders) as load, Lookout(*machines.all):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 from openapi_spec_validator import validate
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
@@ -35,6 +38,8 @@ CHECKS = [
 ]
 DOCUMENT = document(Routes(None, None).table())  # type: ignore[arg-type]
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+EXAMPLES = int(os.environ.get("SUREFOOT_CASES", "5"))
+"""How many cases for each operation; 400 for the figures of docs/performance.md."""
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +83,33 @@ def asked(case: Any, server: Server) -> Any:
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=5, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
 def test_the_service_keeps_to_its_document(case: Any, server: Server) -> None:
     case.validate_response(asked(case, server), checks=CHECKS)
+
+
+def test_the_service_keeps_to_its_document_from_call_to_call(server: Server) -> None:
+    """Calls that follow the links of the document: what was created, decided or held is used in the next one."""
+    linked = schemathesis.openapi.from_dict(DOCUMENT)
+    linked.config.update(base_url=server.address)
+    workflow: Any = linked.as_state_machine()
+    statuses: Counter[int] = Counter()
+
+    class Workflow(workflow):  # type: ignore[misc]
+        def get_call_kwargs(self, case: Any) -> Any:
+            return {"headers": {"Authorization": f"Bearer {server.key}"}}
+
+        def validate_response(self, response: Any, case: Any, **_: Any) -> None:
+            statuses[response.status_code] += 1
+            case.validate_response(response, checks=CHECKS)
+
+    run_state_machine_as_test(
+        Workflow,
+        settings=settings(
+            max_examples=EXAMPLES, stateful_step_count=10, suppress_health_check=list(HealthCheck), deadline=None
+        ),
+    )
+    assert statuses[200] + statuses[201] + statuses[204] > EXAMPLES
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Experiments that another process learns: what it published of them, draws from that, and requests to it."""
+"""What learners publish of their experiments: draws from that, and requests to them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def strategy_in(shares: list[float]) -> Floats:
 
 
 class Elsewhere:
-    """The experiments that other processes learn.
+    """The experiments of a database that processes share, as all of them know them.
 
     Decisions are drawn here, from what the learner has published, and are in the inbox before they are answered. The
     baseline is served, and nothing is logged, when the database or the learner has not been heard of for a while.
@@ -106,7 +106,7 @@ class Elsewhere:
     def fresh(self, view: View) -> bool:
         """Whether decisions may be drawn from it."""
         now = time.monotonic()
-        return now - self.contact <= CONTACT and now - view.alive <= LEASE
+        return now - self.contact <= CONTACT and (view.name in self._desk.lives or now - view.alive <= LEASE)
 
     def check_fresh(self, view: View) -> None:
         """Refuse what nobody may draw from any more."""
@@ -121,9 +121,7 @@ class Elsewhere:
         began = time.monotonic()
         rows = await asyncio.to_thread(read_snapshots, self._desk.database, known)
         for row in rows:
-            if row["name"] in self._desk.lives:
-                self.views.pop(row["name"], None)
-            elif row["name"] in self.views:
+            if row["name"] in self.views:
                 self.views[row["name"]].update(row)
             elif row["version"] > 0:
                 self.views[row["name"]] = View(row)

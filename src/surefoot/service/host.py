@@ -166,7 +166,8 @@ class Host(Desk):
     @property
     def names(self) -> list[str]:
         """All experiments that are known here."""
-        return [*self.lives, *(name for name, view in self.elsewhere.views.items() if view.published)]
+        published = (name for name, view in self.elsewhere.views.items() if view.published)
+        return list(dict.fromkeys([*self.lives, *published]))
 
     async def find(self, name: str) -> Live | View:
         """An experiment, when it is not being changed."""
@@ -212,12 +213,12 @@ class Host(Desk):
     async def ask(self, name: str, verb: str, who: str = "", **arguments: Any) -> Any:
         """Have a request carried out by the process that learns the experiment; see `Acts`."""
         found = await self.find(name)
+        if self.shares and verb == "decide":  # one order for all decisions, wherever they are made
+            return await self.elsewhere.decide(await self._view(name), **arguments)
         if isinstance(found, Live) and self.shares and not knows(found, verb, arguments):
             await self.learning.take_in()
             found = await self.find(name)  # it may be learnt elsewhere by now
         if isinstance(found, View):
-            if verb == "decide":
-                return await self.elsewhere.decide(found, **arguments)
             return await self.elsewhere.ask(found, verb, who, arguments)
         database = self.database
         answer = await self.act(found, verb, who, arguments, self.now())
@@ -225,6 +226,12 @@ class Host(Desk):
             self.learning.publish(found)
         await self.durable(database)
         return answer
+
+    async def _view(self, name: str) -> View:
+        """What is published of an experiment."""
+        if name not in self.elsewhere.views:
+            await self.elsewhere.look()
+        return self.elsewhere.view(name)
 
     async def create(self, experiment: Experiment, mode: str, who: str) -> dict[str, Any]:
         """Begin an experiment; returns its status."""
@@ -249,6 +256,7 @@ class Host(Desk):
         await self.durable(database)
         if self.database is database:
             self.learning.take_on(live)
+            await self.durable(database)
             if self.role == "decider":
                 await self.learning.release(name)
                 await self._learnt(name)
@@ -306,8 +314,6 @@ class Host(Desk):
 
 def knows(live: Live, verb: str, arguments: dict[str, Any]) -> bool:
     """Whether all is known here that a request is about; else a decider may have just answered with it."""
-    if verb == "decide":
-        return arguments["key"] is None
     ids = [item["id"] for item in arguments["items"]] if verb == "feedback" else [arguments.get("id")]
     return all(id is None or live.knows(id) for id in ids)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
@@ -22,6 +22,8 @@ from surefoot.storage.inbox import answer, clear, take
 from surefoot.storage.log import SqlLog
 from surefoot.storage.schema import experiments
 from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
+
+T = TypeVar("T")
 
 CLAIM_EVERY = 1.0
 TICK = 0.1
@@ -83,7 +85,7 @@ class Learning:
     async def _open(self, name: str) -> None:
         database = self._desk.database
         try:
-            live = await asyncio.to_thread(opened, database, name)
+            live = await self._while_claimed(asyncio.to_thread(opened, database, name))
         except Claimed as error:
             self.closed[name] = str(error)
         except LogFailure:
@@ -97,13 +99,20 @@ class Learning:
             if live is not None:
                 self.take_on(live)
 
+    async def _while_claimed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something that takes long, and show meanwhile that the claims are wanted."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.wait({task}, timeout=BEAT_EVERY)
+            await asyncio.to_thread(self._desk.database.check_claims)
+        return await task
+
     def take_on(self, live: Live) -> None:
         """Learn an experiment from now on."""
         name, log = live.experiment.name, cast(SqlLog, live.log)
         self.closed.pop(name, None)
         self._taken[name] = self._stored[log.id] = log.taken
         self._desk.take(name, live)
-        self._elsewhere.views.pop(name, None)
         self.publish(live, everything=True)
         self._desk.mail.set()
 
@@ -156,6 +165,7 @@ class Learning:
             learnt = [cast(SqlLog, live.log).id for live in desk.lives.values()]
             desk.database.add([], {"beat": beat(desk.owner, learnt)})
             await desk.durable()
+            await asyncio.to_thread(desk.database.check_claims)
             await asyncio.sleep(BEAT_EVERY)
 
     def _due(self, what: str, every: float) -> bool:

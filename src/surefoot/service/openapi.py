@@ -44,6 +44,14 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "name": ("path", {"type": "string"}, "The name of the experiment."),
     "id": ("path", {"type": "string"}, "The id of the decision."),
 }  # fmt: skip
+NAME, DECISION = {"name": "$response.body#/name"}, {"id": "$response.body#/decisions/0/id"}
+LINKS = {
+    "create": {"get": NAME, "decide": NAME, "patch": NAME, "strategy": NAME, "hold": NAME, "rounds": NAME},
+    "decide": {"feedback": DECISION, "cancel": DECISION},
+    "hold": {"resume": NAME, "decide": NAME},
+    "resume": {"decide": NAME},
+}
+"""By operation: what can be done next with its answer, and where that has its parameters from."""
 REQUIRED = {"If-Match"}
 OTHER = {
     "/metrics": "text/plain",
@@ -110,6 +118,11 @@ def responses(route: Route) -> dict[str, Any]:
         good["content"] = {media: {"schema": reference(route.response)}}
     elif media != "application/json":
         good["content"] = {media: {"schema": {"type": "string"}}}
+    if route.handler.__name__ in LINKS:
+        good["links"] = {
+            name: {"operationId": name, "parameters": parameters}
+            for name, parameters in LINKS[route.handler.__name__].items()
+        }
     found = {str(route.status): good}
     if "dry_run" in route.parameters:
         content = {"application/json": {"schema": reference(models.DryRun)}}

@@ -30,6 +30,8 @@ except ImportError:  # not on Windows
 _LOCK = threading.Lock()
 _HELD: dict[tuple[int, Path], tuple[IO[bytes], int]] = {}
 """By process and path: the file that is locked, and how often it is claimed. A forked process has to claim anew."""
+IDLE = "15s"
+"""How long a learner may stand still before the server takes its claims away. `check` keeps them."""
 PRESENT = 0x5F00
 """The class of the advisory locks by which learners show that they are there."""
 
@@ -160,6 +162,7 @@ class ServerClaims(Claims):
         with self._lock:
             if not self._present:  # whoever makes claims without looking after them, to create, does not learn
                 self._ask("pg_advisory_lock_shared", PRESENT, sa.func.pg_backend_pid())
+                self._ask("set_config", "idle_session_timeout", IDLE, False)
                 self._present = True
             self._ask("pg_backend_pid")
             assert self._connection is not None

@@ -138,7 +138,7 @@ class Database:
             rows, work = self._waiting[:n_rows], dict(self._work)
         try:
             if self._connection is None:
-                self._connection = self.engine.connect()
+                self._connection = writer(self.engine)
             with self._connection.begin():
                 by_table: dict[sa.Table, Rows] = {}
                 for table, row in rows:
@@ -263,6 +263,19 @@ def version_of(connection: sa.Connection) -> str | None:
     if schema.version.name not in found:
         raise RuleError("db", "be empty or have the tables of surefoot", None, f"tables {', '.join(sorted(found))}")
     return str(connection.execute(sa.select(schema.version.c.version_num)).scalar())
+
+
+def writer(engine: sa.Engine) -> sa.Connection:
+    """A connection for short transactions.
+
+    A process that stands still between two messages of one statement is not idle in the eyes of PostgreSQL. What ends
+    its transaction then, and gives its locks back, is the limit on the statement.
+    """
+    connection = engine.connect()
+    if engine.dialect.name == "postgresql":
+        with connection.begin():
+            connection.exec_driver_sql("SET statement_timeout = '10s'")
+    return connection
 
 
 def claims_of(engine: sa.Engine) -> Claims:
