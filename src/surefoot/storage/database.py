@@ -6,6 +6,7 @@ and the others find their rows written.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -138,7 +139,7 @@ class Database:
             rows, work = self._waiting[:n_rows], dict(self._work)
         try:
             if self._connection is None:
-                self._connection = writer(self.engine)
+                self._connection = self.engine.connect()
             with self._connection.begin():
                 by_table: dict[sa.Table, Rows] = {}
                 for table, row in rows:
@@ -147,7 +148,7 @@ class Database:
                     self.gate(self._connection, by_table)
                 for table, some in by_table.items():
                     if some:
-                        self._connection.execute(INSERTS[table], some)
+                        insert(self._connection, table, some)
                 for one in work.values():
                     one(self._connection)
         except Exception as error:  # whatever it was: what is waiting cannot be written, now or later
@@ -265,17 +266,22 @@ def version_of(connection: sa.Connection) -> str | None:
     return str(connection.execute(sa.select(schema.version.c.version_num)).scalar())
 
 
-def writer(engine: sa.Engine) -> sa.Connection:
-    """A connection for short transactions.
+def insert(connection: sa.Connection, table: sa.Table, rows: Rows) -> None:
+    """Insert rows; all of them have the same columns.
 
-    A process that stands still between two messages of one statement is not idle in the eyes of PostgreSQL. What ends
-    its transaction then, and gives its locks back, is the limit on the statement.
+    In PostgreSQL it takes one message. With several, a process that stands still between two of them keeps its locks:
+    for the server it is then in the middle of a statement, which nothing ends.
     """
-    connection = engine.connect()
-    if engine.dialect.name == "postgresql":
-        with connection.begin():
-            connection.exec_driver_sql("SET statement_timeout = '10s'")
-    return connection
+    if connection.dialect.name != "postgresql":
+        connection.execute(INSERTS[table], rows)
+        return
+    columns = [table.c[name] for name in rows[0]]
+    names = ", ".join(f'"{column.name}"' for column in columns)
+    types = ", ".join(f'"{column.name}" {column.type.compile(connection.dialect)}' for column in columns)
+    query = (
+        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_to_recordset(CAST(:rows AS json)) AS r({types})"
+    )
+    connection.execute(sa.text(query), {"rows": json.dumps(rows)})
 
 
 def claims_of(engine: sa.Engine) -> Claims:
