@@ -175,7 +175,7 @@ def test_a_new_epoch_and_a_hold_reach_those_who_draw(fake: Fake, learner: Learne
     eventually(renewed)
     decision = client.decide("routing")
     assert (decision.arm, decision.mode, decision.propensity) == ("in-house", "safe", 1.0)
-    assert decision.id.startswith("5ca1ab1e-2."), "ids of its own, as it may be due at another time"
+    assert not decision.id.startswith("5ca1ab1e-1."), "ids of its own, as it may be due at another time"
 
 
 @pytest.mark.parametrize("where", ["/drawn", "/strategy"])
