@@ -187,7 +187,8 @@ class AsyncClient:
             case Wait(seconds, light):
                 if light:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), seconds)
+                        async with asyncio.timeout(seconds):
+                            await self._wake.wait()
                     self._wake.clear()
                 else:
                     await asyncio.sleep(seconds)

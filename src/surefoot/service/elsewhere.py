@@ -226,7 +226,8 @@ class Elsewhere:
             database.add([call(view.id, self.block, number, "request", self._desk.now(), body)])
             async with asyncio.timeout(PATIENCE):
                 await self._desk.durable(database)
-            answer = await asyncio.wait_for(waiting, PATIENCE if self.fresh(view) else PATIENCE / 10)
+            async with asyncio.timeout(PATIENCE if self.fresh(view) else PATIENCE / 10):
+                answer = await waiting
         except TimeoutError:
             sentence = f"no process learns {view.name} now; the request is kept and may still be carried out"
             raise Problem(503, "busy", sentence, retry_after=1) from None
@@ -251,8 +252,9 @@ class Elsewhere:
 
 async def woken(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, but not for long."""
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
+    try:  # not by `asyncio.wait_for`, which in Python 3.11 may miss that it is cancelled
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return
     event.clear()
