@@ -56,6 +56,7 @@ class Host(Desk):
         self.keys: dict[str, Key] = {}
         self.elsewhere = Elsewhere(self)
         self.learning = Learning(self, self.elsewhere)
+        self._ending = False
         self._task: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -67,6 +68,7 @@ class Host(Desk):
 
     async def stop(self) -> None:
         """Write what is waiting and let go of the database."""
+        self._ending = True  # a task that fails just now may swallow the cancellation
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -75,7 +77,7 @@ class Host(Desk):
         self._writer.shutdown()
 
     async def _run(self) -> None:
-        while True:
+        while not self._ending:
             try:
                 await self._open()
                 self.started = self.ready = True
