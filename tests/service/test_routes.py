@@ -463,3 +463,21 @@ def test_a_broken_experiment_is_opened_again(routing: Api) -> None:
             break
         time.sleep(0.05)
     assert routing.report(decision["id"]) == "accepted"
+
+
+def test_ids_of_two_experiments_never_begin_alike(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seed whose key begins as that of another experiment is drawn again; else feedback would go to the wrong one."""
+    prefix = routing.host.lives["routing"].prefix
+    real, tried = host_module.key_of, []
+
+    def often_the_same(seed: int) -> str:
+        tried.append(seed)
+        return prefix + "0" * 24 if len(tried) < 4 else real(seed)
+
+    monkeypatch.setattr(host_module, "key_of", often_the_same)
+    routing.create(name="second")
+    assert len(tried) == 4
+    assert routing.host.lives["second"].prefix != prefix
+    monkeypatch.setattr(host_module, "key_of", lambda seed: prefix + "0" * 24)
+    assert routing.problem("POST", "/v1/experiments", {**ROUTING, "name": "third"})[0] == 503
+    assert "third" not in routing.host.lives

@@ -15,9 +15,12 @@ from surefoot.storage import schema
 from surefoot.storage import upgrade as upgrade_module
 from surefoot.storage.database import Database, transaction
 from surefoot.storage.upgrade import upgrade
+from tests.experiments.worlds import GOOD, make
 from tests.storage.test_databases import url
 
 __all__ = ["url"]
+LATER = {"rounds", "snapshots", "inbox", "answers", "blocks"}
+"""The tables that came with version 0002."""
 
 
 def differences(url: str, metadata: sa.MetaData = schema.metadata) -> list[Any]:
@@ -53,6 +56,58 @@ def test_migrating_from_nothing_gives_the_schema(url: str) -> None:
     Database.open(url).close()
     assert made(url) == migrated
     assert upgrade(url) == (schema.HEAD, schema.HEAD)
+
+
+def busy(url: str) -> list[Any]:
+    """A database with every kind of event; its rounds."""
+    live = sf.Live.open(url, make(), seed=1)
+    choices = live.decide(0.0, n=6)
+    for choice in choices[:4]:
+        live.feedback(choice.id, GOOD, 1.0)
+    live.cancel(choices[4].id)
+    live.observe("a", {"spend": 0.1, "answered": True})
+    live.expire(20.0)
+    live.feedback(choices[5].id, GOOD, 21.0)
+    live.change(make(delta=0.01), "careful")
+    live.feedback(live.decide(22.0).id, GOOD, 23.0)
+    rounds = list(live.log.rounds())
+    live.close()
+    return rounds
+
+
+def test_rounds_of_an_older_database_are_filled_in(url: str) -> None:
+    rounds = busy(url)
+    assert len({one.epoch for one in rounds}) == 2
+    later = [table for table in schema.metadata.tables.values() if table.name in LATER]
+    with transaction(url) as connection:  # as it was in version 0001
+        for view in schema.VIEWS:
+            connection.exec_driver_sql(f"DROP VIEW {view}")
+        for table in later:
+            table.drop(connection)
+        connection.execute(schema.version.update().values(version_num="0001"))
+    assert upgrade(url) == ("0001", schema.HEAD)
+    assert differences(url) == []
+    live = sf.Live.open(url)
+    assert list(live.log.rounds()) == rounds
+    live.close()
+
+
+def test_the_views_show_what_happened(url: str) -> None:
+    rounds = busy(url)
+    shown = {}
+    with transaction(url) as connection:
+        for view in schema.VIEWS:
+            shown[view] = [
+                dict(row._mapping) for row in connection.execute(sa.text(f"SELECT * FROM {view} ORDER BY seq"))
+            ]
+    assert [(one["event"], one["epoch"], one["reason"]) for one in shown["epochs"]] == [
+        ("created", None, None), ("changed", 1, "careful"),
+    ]  # fmt: skip
+    assert [one["number"] for one in shown["decisions"]] == list(range(7))
+    assert {one["arm"] for one in shown["decisions"]} >= {one.arm for one in rounds if one.decision is not None}
+    assert [one["event"] for one in shown["feedback"]] == ["reported"] * 4 + ["cancelled", "expired", "reported"]
+    assert [(one["number"], one["at"]) for one in shown["late_feedback"]] == [(5, 21.0)]
+    assert shown["alarms"] == []
 
 
 def test_a_difference_is_noticed(url: str) -> None:
