@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import surefoot as sf
+from surefoot.experiments.live import key_of
 from surefoot.service import acts
 from surefoot.service import host as host_module
 from surefoot.storage.database import transaction
@@ -468,11 +469,11 @@ def test_a_broken_experiment_is_opened_again(routing: Api) -> None:
 def test_ids_of_two_experiments_never_begin_alike(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed whose key begins as that of another experiment is drawn again; else feedback would go to the wrong one."""
     prefix = routing.host.lives["routing"].prefix
-    real, tried = host_module.key_of, []
+    tried: list[int] = []
 
     def often_the_same(seed: int) -> str:
         tried.append(seed)
-        return prefix + "0" * 24 if len(tried) < 4 else real(seed)
+        return prefix + "0" * 24 if len(tried) < 4 else key_of(seed)
 
     monkeypatch.setattr(host_module, "key_of", often_the_same)
     routing.create(name="second")
