@@ -211,8 +211,8 @@ def id_of(prefix: str, number: int) -> str:
 def number_in(id: Any, prefix: str) -> int | None:
     """The number of the decision with an id, None if it cannot be the id of one.
 
-    Whoever runs the experiment numbers its decisions from 0. Everybody else who draws has a block of `ELSEWHERE`
-    numbers, and so needs to ask nobody for the next one.
+    The process that runs the experiment numbers its decisions from 0. Every other one that draws has a block of
+    `ELSEWHERE` numbers of its own, so it need not ask for the next one.
     """
     found = ID.fullmatch(id) if isinstance(id, str) else None
     if found is None or found[1] != prefix:

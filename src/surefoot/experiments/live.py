@@ -374,7 +374,7 @@ class Live:
     def _check_drawn(self, one: Any) -> None:
         fold = self._fold
         if type(one.number) is not int or not ELSEWHERE <= one.number < BLOCKS * ELSEWHERE:
-            raise RuleError("number", "be in the block of whoever draws", one.number)
+            raise RuleError("number", "be in a block for decisions drawn elsewhere", one.number)
         number("epoch", one.epoch, Range(0, fold.epoch, whole=True))
         number("propensity", one.propensity, SHARE._replace(open_low=True))
         number("weight", one.weight, SHARE)

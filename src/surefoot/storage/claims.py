@@ -160,7 +160,7 @@ class ServerClaims(Claims):
     def check(self) -> int:
         """Ask whether the connection that holds the claims is alive; see `Claims`."""
         with self._lock:
-            if not self._present:  # whoever makes claims without looking after them, to create, does not learn
+            if not self._present:  # a decider, which claims only to create, never gets here
                 self._ask("pg_advisory_lock_shared", PRESENT, sa.func.pg_backend_pid())
                 self._ask("set_config", "idle_session_timeout", IDLE, False)
                 self._present = True

@@ -162,7 +162,7 @@ def clear(taken: Mapping[int, int], before: float) -> Work:
     def work(connection: sa.Connection) -> None:
         for one, last in taken.items():
             connection.execute(inbox.delete().where(inbox.c.experiment == one, inbox.c.id <= last))
-        # Those that another process is about to remove are left to it: whoever waits for others may be waited for.
+        # Skip the ones that another process is removing: waiting for it could be a deadlock.
         own = sa.tuple_(answers.c.caller, answers.c.call)
         old = sa.select(answers.c.caller, answers.c.call).where(answers.c.at < before)
         connection.execute(answers.delete().where(own.in_(old.with_for_update(skip_locked=True))))

@@ -1,8 +1,8 @@
 """Who learns an experiment, and what everybody else may draw from meanwhile.
 
-A row of `snapshots` has both. The process that learns an experiment is its owner. Whoever takes an experiment over
-writes its own name there first and reads the log after that, so a former owner that does not know yet cannot write a
-word any more: every commit about the experiment asks for the owner's name (`Gate`).
+A row of `snapshots` has both. The process that learns an experiment is its owner. A process that takes an experiment
+over first writes its own name there, and then reads the log. From then on the former owner can write nothing about the
+experiment, even if it has not noticed: every commit checks the owner's name (`Gate`).
 """
 
 from __future__ import annotations
