@@ -26,9 +26,9 @@ def costs_of(preset: str, n_arms: int, n_constraints: int) -> dict[str, float]:
         policy.tell(decision, 0.5, costs)
     data, saved = json.loads(json.dumps(policy.to_dict())), policy.to_bytes()
     asked = copy.copy(policy)  # it keeps all the decisions that are never told
-    update, (floats, integers), heeded = policy.algorithm.tell, policy._buffers, policy._heeded
+    update, buffers, row, room = policy.algorithm.tell, policy._buffers, policy._row.copy(), policy._room
     calls: dict[str, Callable[[], object]] = {
-        "compiled update": lambda: update(floats, integers, 0, 0.5, 0.5, 0.5, heeded),
+        "compiled update": lambda: update(*buffers, row, room),
         "ask": asked.ask,
         "tell": lambda: policy.tell(decision, 0.5, costs),
         "ask and tell": lambda: policy.tell(policy.ask(), 0.5, costs),

@@ -495,7 +495,7 @@ def after_one_round(algorithm: Algorithm[Any]) -> tuple[float, float, float]:
     buffers, totals = (draft.floats, draft.integers), []
     for step in (
         lambda: algorithm.begin(*buffers),
-        lambda: algorithm.tell(*buffers, 0, 0.5, 1.0, 0.5, np.zeros(0)),
+        lambda: algorithm.tell(*buffers, np.array([[0, 0.5, 1.0, 0.5]]), np.zeros(0)),
         lambda: algorithm.restore(*buffers),
     ):
         step()

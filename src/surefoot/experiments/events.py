@@ -185,14 +185,9 @@ def read(kind: str, text: str) -> Event:
     >>> read(*written(Expired(number=3, at=60.0)))
     Expired(number=3, at=60.0)
     """
-    return made(kind, json.loads(text))
-
-
-def made(kind: str, fields: Mapping[str, Any]) -> Event:
-    """The event of a kind with these fields."""
     if kind not in KINDS:
         raise RuleError("log", "hold events that this version knows", kind)
-    event: Event = KINDS[kind](**fields)
+    event: Event = KINDS[kind](**json.loads(text))
     return event
 
 

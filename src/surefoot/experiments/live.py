@@ -160,8 +160,7 @@ class Live:
     def of(cls, log: Log, experiment: Experiment | None = None, *, seed: int | None = None, mode: str = "live") -> Live:
         """Run the experiment of a log, or begin it if the log is empty; see `open`."""
         fold = restored(log)
-        for _, event in log.read(fold.last):
-            fold.apply(event)
+        fold.replay(log.read(fold.last))
         if fold.last == 0:
             if experiment is None:
                 raise RuleError("experiment", "be given to begin a log that is empty", None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from surefoot.experiments.events import (
@@ -36,13 +36,14 @@ SOURCES = {REPORTED: "feedback", EXPIRED: "timeout"}
 class Pending:
     """A decision that is open, or settled but behind an open one."""
 
-    __slots__ = ("decided", "lined", "outcome", "place", "queued", "settled")
+    __slots__ = ("costs", "decided", "lined", "outcome", "place", "queued", "settled")
 
     def __init__(self, decided: Decided, place: int) -> None:
         self.decided = decided
         self.place = place  # in the order of the log
         self.outcome: Mapping[str, float] | None = None  # what was reported so far
         self.settled = OPEN
+        self.costs: Sequence[float | None] | None = None  # in [0, 1], from when it is released; None where missing
         self.queued = self.lined = True  # whether it is still in its arm's queue, and in the line
 
 
@@ -86,7 +87,8 @@ class Order:
         One that was drawn elsewhere may be of an earlier epoch. It is not watched then, and not learnt if what was
         known in that epoch is forgotten.
         """
-        pending = self._pending(event)
+        self._places += 1
+        pending = Pending(event, self._places)
         self._add(pending)
         self.made += 1
         if event.epoch >= self.first:

@@ -21,8 +21,8 @@ import numpy as np
 from surefoot.experiments.events import Alarm
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.order import EXPIRED, Pending
-from surefoot.kernels.detector import bets_against, detect, detect_one
-from surefoot.rules import Floats
+from surefoot.kernels.detector import bets_against, detect, detect_one, detect_places, detect_rows
+from surefoot.kernels.types import Floats, Integers
 
 LOST_SHARE = 0.1
 """An arm whose feedback is lost more often than this raises an alarm."""
@@ -45,6 +45,16 @@ class Detector:
     def see_one(self, place: int, value: float) -> bool:
         """Take in one value of one of them; return whether it has risen."""
         return bool(detect_one(self.evidence, self.bets, self.limits, place, value, self.enough))
+
+    def see_rows(self, rows: Floats) -> None:
+        """Take in one value of each, many times."""
+        detect_rows(self.evidence, self.bets, self.limits, np.ascontiguousarray(rows), self.enough)
+
+    def see_places(self, places: Integers, values: Floats) -> Integers:
+        """Take in one value of one of them, many times; return how often each has risen."""
+        found = np.zeros(len(self.limits), np.int64)
+        detect_places(self.evidence, self.bets, self.limits, places, values, self.enough, found)
+        return found
 
 
 class Watch:
@@ -91,26 +101,46 @@ class Watch:
         """
         self.seen += 1
         alarms: list[Alarm] = []
-        decided, place = pending.decided, self._places[pending.decided.arm]
-        in_baseline = self._in_baseline[place]
-        missing = 0.0 if in_baseline else 1.0
-        for i, cost in enumerate(costs):
-            self._costs[i] = missing if cost is None else cost
+        arm = pending.decided.arm
+        place, by_baseline, lost, *self._costs[:] = self.row(pending, costs)
         if self.served is not None and not held:
             found = self.served.see(self._costs)
             if found >= 0:
                 alarms.append(self._rise("served", found, "served"))
-        if self.baseline is not None and in_baseline and (self._alone or decided.weight == 0.0):
+        if self.baseline is not None and by_baseline:
             found = self.baseline.see(self._costs)
             if found >= 0:
                 alarms.append(self._rise("baseline", found, "of the baseline"))
-        lost = pending.settled == EXPIRED
-        self.ended[decided.arm] += 1
-        if self.lost.see_one(place, float(lost)) and decided.arm not in self.reported_lost:
-            self.reported_lost.add(decided.arm)
-            message = f"feedback of {decided.arm} is lost more often than {LOST_SHARE:.0%}: it counts as the worst case"
-            alarms.append(Alarm("lost", None, decided.arm, self.seen, message, False))
+        self.ended[arm] += 1
+        if self.lost.see_one(place, float(lost)) and arm not in self.reported_lost:
+            self.reported_lost.add(arm)
+            message = f"feedback of {arm} is lost more often than {LOST_SHARE:.0%}: it counts as the worst case"
+            alarms.append(Alarm("lost", None, arm, self.seen, message, False))
         return alarms
+
+    def row(self, pending: Pending, costs: Sequence[float | None]) -> tuple[Any, ...]:
+        """A decision that was carried out: place of the arm, whether it is of the baseline, whether lost, costs."""
+        place = self._places[pending.decided.arm]
+        in_baseline = self._in_baseline[place]
+        by_baseline = in_baseline and (self._alone or pending.decided.weight == 0.0)
+        if None in costs:
+            costs = [(0.0 if in_baseline else 1.0) if cost is None else cost for cost in costs]
+        return place, by_baseline, pending.settled == EXPIRED, *costs
+
+    def see_many(self, rows: Floats, held: bool) -> None:
+        """Watch many decisions whose alarms are known: the same as `see` with each in turn, and faster."""
+        places, costs = rows[:, 0].astype(np.int64), rows[:, 3:]
+        if self.served is not None and not held:
+            self.served.see_rows(costs)
+        if self.baseline is not None:
+            self.baseline.see_rows(costs[rows[:, 1] > 0.0])
+        risen = self.lost.see_places(places, np.ascontiguousarray(rows[:, 2]))
+        counts = np.bincount(places, minlength=len(risen))
+        for arm, place in self._places.items():
+            self.ended[arm] += int(counts[place])
+            if risen[place]:
+                self.reported_lost.add(arm)
+        self.seen += len(rows)
 
     def _rise(self, kind: str, place: int, what: str) -> Alarm:
         guardrail = self.experiment.guardrails[place]

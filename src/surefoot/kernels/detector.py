@@ -9,7 +9,7 @@ nonparametric framework for sequential change detection", 2024).
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.types import Floats
+from surefoot.kernels.types import Floats, Integers
 
 BETS = 7
 """Bets are 1/2, 1/4, ... of the largest one that cannot make M negative."""
@@ -52,3 +52,19 @@ def detect(evidence: Floats, bets: Floats, limits: Floats, values: Floats, enoug
         if detect_one(evidence, bets, limits, i, values[i], enough) and found < 0:
             found = i
     return found
+
+
+@compiled
+def detect_rows(evidence: Floats, bets: Floats, limits: Floats, rows: Floats, enough: float) -> None:
+    """Take in rows of values, each as `detect` does."""
+    for t in range(len(rows)):
+        detect(evidence, bets, limits, rows[t], enough)
+
+
+@compiled
+def detect_places(
+    evidence: Floats, bets: Floats, limits: Floats, places: Integers, values: Floats, enough: float, found: Integers
+) -> None:
+    """Take in values of some quantities, each as `detect_one` does; count in `found` how often each has risen."""
+    for t in range(len(places)):
+        found[places[t]] += detect_one(evidence, bets, limits, places[t], values[t], enough)

@@ -74,10 +74,22 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
 
     @cached_property
     def tell(self) -> Callable[..., int]:
-        """Take in the feedback of a round: its arguments are the two buffers, then those of `update`."""
+        """Take in rounds: the two buffers (and a generator), then rows, then room for the costs of one.
+
+        Each row has the arm, the propensity, the weight and the loss of a round, then its costs. Returns the status of
+        the last one, or -(t + 1) if round t found the safe set empty: call again for the rounds after it.
+        """
         source = f"""
-def tell(floats, integers, {self._chance}arm, propensity, weight, loss, costs):
-    return step(opened(floats, integers), {self._chance}arm, propensity, weight, loss, costs)
+def tell(floats, integers, {self._chance}rows, observed):
+    state = opened(floats, integers)
+    status = 0
+    for t in range(len(rows)):
+        for i in range(observed.size):
+            observed[i] = rows[t, 4 + i]
+        status = step(state, {self._chance}int(rows[t, 0]), rows[t, 1], rows[t, 2], rows[t, 3], observed)
+        if status == EMPTY:
+            return -(t + 1)
+    return status
 """
         return compiled_apart(self._made(source, "tell", self.update, step=self.step))
 

@@ -17,7 +17,7 @@ import surefoot.policies.saving as saving
 from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
 from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due
-from surefoot.kernels.types import CONTRADICTED, EMPTY, Integers
+from surefoot.kernels.types import CONTRADICTED, Integers
 from surefoot.kernels.watch import IDLE, Watch, look
 from surefoot.problem import Decision, Problem
 from surefoot.rules import (
@@ -44,7 +44,8 @@ RAREST = 1e-15
 """An arm with a smaller probability is never drawn in as many rounds as a policy may play."""
 
 NOT_COPIED = {
-    "_lock", "_eye", "_state", "_strategy", "_weight", "_costs", "_heeded", "_buffers", "_update", "_open",
+    "_lock", "_eye", "_state", "_strategy", "_weight", "_row", "_costs", "_heeded", "_room", "_buffers", "_update",
+    "_open",
 }  # fmt: skip
 """What a copy of a policy makes for itself."""
 
@@ -147,22 +148,34 @@ class Policy(Generic[S]):
         self._state: S = self._draft.opened()
         self._strategy: Floats = self._played.strategy
         self._weight: Floats = self._played.safe_weight
-        self._costs = np.zeros(self.problem.n_constraints)
+        self._row: Floats = np.zeros((1, 4 + self.problem.n_constraints))  # a round, as `algorithm.tell` takes it
+        self._costs = self._row[0, 4:]
         self._heeded = self._costs[: self._sizes()["m"]]
+        self._room: Floats = np.zeros(len(self._heeded))
         self._buffers = self._draft.floats, self._draft.integers
         self._update = self.algorithm.tell if self.algorithm.update is not None else None
         self._draws = self.algorithm.random
 
     def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
         """Take in the feedback of one decision; the input is valid. By default, the algorithm's update."""
+        row = self._row[0]
+        row[0], row[1], row[2], row[3] = arm, propensity, weight, loss
+        if costs is not self._heeded:
+            self._heeded[:] = costs
+        self._learn_rows(self._row)
+
+    def _learn_rows(self, rows: Floats) -> None:
+        """Take in rounds as `tell_many` has them."""
         if self._update is None:
             raise NotImplementedError(f"{type(self).__name__} must have an update or its own _learn")
-        chance = (self._rng,) if self._draws else ()
-        status = self._update(*self._buffers, *chance, arm, propensity, weight, loss, costs)
-        if status == EMPTY:
-            self._recover()
-        if status == CONTRADICTED or (status == EMPTY and self.contradicted):
-            self._alarmed = True
+        chance, status = (self._rng,) if self._draws else (), -1
+        while status < 0:
+            status = self._update(*self._buffers, *chance, rows, self._room)
+            if status < 0:
+                self._recover()
+                self._alarmed |= self.contradicted
+                rows = rows[-status:]
+        self._alarmed |= status == CONTRADICTED
 
     def _recover(self) -> None:
         """Find a strategy after an update has reported an empty safe set."""
@@ -263,6 +276,41 @@ class Policy(Generic[S]):
             if self._eye is not None:
                 self._look(arm)
             self._round += 1
+        if self._alarmed:
+            self._warn()
+
+    def tell_many(self, rows: Floats) -> None:
+        """Learn from many rounds: the same as `tell` with each in turn, bit for bit, and faster.
+
+        Parameters
+        ----------
+        rows
+            One round a row, (n, 4 + m): arm, propensity, weight of the proposal, loss, costs. They count as decisions
+            without a number, and the values are not checked: the caller does both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import surefoot as sf
+        >>> policy = sf.UCB1(sf.Problem(n_arms=2, thresholds=[], horizon=100))
+        >>> policy.tell_many(np.array([[0, 1.0, 1.0, 0.2], [1, 1.0, 1.0, 0.4]]))
+        >>> policy.round
+        2
+        """
+        shape = (len(rows), 4 + self.problem.n_constraints)
+        if rows.shape != shape:
+            raise RuleError("rows", f"be an array of shape {shape}", rows, f"one of shape {rows.shape}")
+        with self._lock:
+            if self._round + len(rows) > self._last:
+                self._refuse("tell_many")
+            if self.algorithm.update is not None and not self._in_turn and self._eye is None:
+                self._learn_rows(np.ascontiguousarray(rows, np.float64))
+            else:
+                for arm, propensity, weight, loss, *costs in rows.tolist():
+                    self._costs[:] = costs
+                    self._learn(int(arm), propensity, weight, loss, self._heeded)
+                    self._look(int(arm))
+            self._round += len(rows)
         if self._alarmed:
             self._warn()
 
