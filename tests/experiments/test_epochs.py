@@ -176,6 +176,21 @@ def test_cancellations_that_differ_raise_an_alarm() -> None:
     assert live.status().state == "running"
 
 
+def test_cancellations_behind_an_open_decision_are_replayed_in_their_place() -> None:
+    """All pass the watch at once, with the last feedback: a replay counts them among the others, not before them."""
+    live = sf.Live(fails(), 1)
+    first, *rest = live.decide(0.0, n=1_000)
+    for d in rest:
+        if d.arm == "new":
+            live.cancel(d.id)
+        else:
+            live.feedback(d.id, {"gain": 0.5, "fail": False}, 0.0)
+    assert not live.status().alarms
+    live.feedback(first.id, {"gain": 0.5, "fail": False}, 0.0)
+    assert the_alarm(live, "cancelled").arm == "new"
+    assert digest(live) == replayed(live)
+
+
 def test_cancellations_that_do_not_differ_raise_none() -> None:
     """False alarm at most 1e-3."""
     live, rng = sf.Live(fails(), 1), np.random.default_rng(0)
