@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from starlette import routing
 from surefoot.service import app as app_module
 from surefoot.service.app import build
 from surefoot.service.routes import Call, Route
-from surefoot.service.serve import bound, first_key, tune
+from surefoot.service.serve import bound, tune
+from surefoot.storage.database import Database
+from surefoot.storage.keys import create_key
 from tests.servers import Postgres, programs
 
 CONNECTIONS = 16
@@ -144,7 +146,8 @@ def postgresql() -> Iterator[Callable[[str], str]]:
 @contextmanager
 def serving(database: Callable[[str], str], *, single: bool = False) -> Iterator[Caller]:
     db = database("single" if single else "shared")
-    caller = Caller(db, str(first_key(db)), single=single)
+    with closing(Database.open(db)) as keys:
+        caller = Caller(db, create_key(keys, "benchmark", ["admin"], time.time()), single=single)
     try:
         while caller.once(caller.request("GET", "/readyz")).get("status") != "ready":
             time.sleep(0.2)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from surefoot.service import acts as acts_module
 from surefoot.service import elsewhere as elsewhere_module
 from surefoot.service.app import build
 from surefoot.storage.database import Database
-from surefoot.storage.keys import create_key
+from surefoot.storage.keys import create_key, first_key, list_keys
+from surefoot.storage.schema import keys
 from tests.servers import GOOD, ROUTING, Postgres
 from tests.service.conftest import Api, Clock
 
@@ -210,24 +213,36 @@ def test_clients_may_draw_by_themselves(processes: Processes) -> None:
         assert api.report(items[0]["id"]) == "accepted"
 
 
+def test_drawn_decisions_are_refused_while_too_many_wait(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, _ = processes.running()
+    block = learner.ok("POST", "/v1/experiments/routing/blocks", {})
+    now = processes.clock()
+    drawn = {"arm": "in-house", "propensity": 1.0, "safe_weight": 1.0, "mode": "live", "epoch": 0}
+    items = [{"id": f"{block['prefix']}-{block['block']}.{i}", **drawn, "at": now, "due": now + 9.0} for i in range(3)]
+    monkeypatch.setattr(acts_module, "MOST_PENDING", 2)
+    status, problem = learner.problem("POST", "/v1/experiments/routing/drawn", {"items": items})
+    assert (status, problem["detail"]) == (429, "0 decisions wait for feedback, and 2 may")
+    assert len(learner.ok("POST", "/v1/experiments/routing/drawn", {"items": items[:2]})["items"]) == 2
+
+
 def test_learners_share_experiments(processes: Processes) -> None:
     """Each takes its share; one that comes later is handed some; when one goes, another takes over."""
     one = processes.start("learner")
     if one.host.database.engine.dialect.name == "sqlite":
         pytest.skip("on SQLite there is one learner")
-    for i in range(4):
+    for i in range(12):
         one.create(name=f"e{i}")
-    assert len(one.host.lives) == 4
+    assert len(one.host.lives) == 12
     two = processes.start("learner")
-    until(lambda: len(one.host.lives) == len(two.host.lives) == 2)
-    assert set(one.host.lives) | set(two.host.lives) == {f"e{i}" for i in range(4)}
+    until(lambda: len(one.host.lives) == len(two.host.lives) == 6)
+    assert set(one.host.lives) | set(two.host.lives) == {f"e{i}" for i in range(12)}
     for name in list(two.host.lives):
         decision = until(lambda name=name: [  # type: ignore[misc]
             found for found in [one.decide(name)] if not found["id"].startswith("unlogged")
         ])[0]  # fmt: skip
         assert one.report(decision["id"]) == "accepted"
     two.client.portal.call(two.host.stop)  # type: ignore[union-attr]
-    until(lambda: len(one.host.lives) == 4)
+    until(lambda: len(one.host.lives) == 12)
 
 
 def test_two_learners_of_one_experiment_do_no_harm(processes: Processes) -> None:
@@ -258,3 +273,33 @@ def test_the_learner_knows_what_a_decider_has_just_answered(processes: Processes
         items = [{"id": one["id"], "outcome": GOOD} for one in (first, third)]
         taken = learner.ok("POST", "/v1/feedback", {"items": items})["items"]
         assert [one["status"] for one in taken] == ["replayed", "accepted"]
+
+
+def test_openfeature_through_a_decider(processes: Processes) -> None:
+    """Errors of the learner have the codes that they have where it learns."""
+    learner, decider = processes.running()
+    path = "/ofrep/v1/evaluate/flags/routing"
+    for api in (learner, decider):
+        answer = api("POST", path, {"context": {"targetingKey": " "}})
+        assert (answer.status_code, answer.json()["errorCode"]) == (400, "INVALID_CONTEXT")
+        answer = api("POST", path.replace("routing", "nothing"), {})
+        assert (answer.status_code, answer.json()["errorCode"]) == (404, "FLAG_NOT_FOUND")
+    learner.ok("POST", "/v1/experiments/routing/stop", {"reason": "done"})
+    for api in (learner, decider):
+        answer = api("POST", path, {"context": {"targetingKey": "u"}})
+        assert (answer.status_code, answer.json()["errorCode"]) == (400, "GENERAL")
+
+
+def test_processes_that_start_at_once_make_one_key(processes: Processes) -> None:
+    with closing(Database.open(processes.db)) as database, database.engine.begin() as connection:
+        connection.execute(keys.delete())
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: begin(processes.db), range(4)))
+    assert len([key for key in made if key is not None]) == 1
+    with closing(Database.open(processes.db)) as database:
+        assert len(list_keys(database)) == 1
+
+
+def begin(db: str) -> str | None:
+    with closing(Database.open(db)) as database:
+        return first_key(database, 0.0)

@@ -5,6 +5,7 @@ A request that comes over HTTP and one that another process has put into the inb
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -19,6 +20,8 @@ from surefoot.storage.keys import audit_row
 from surefoot.storage.log import SqlLog
 
 MOST_PENDING = 100_000
+PREPARED: set[tuple[str, str]] = set()
+"""Policies and options for which everything is compiled."""
 SLOW = frozenset({"change", "resume"})
 """What may take long, as the log is read again or something is compiled."""
 
@@ -63,6 +66,7 @@ class Acts:
         """Take in decisions that a client has drawn from the strategy, in their order."""
         found = [self._drawn(item) for item in items]
         good = [one for one in found if isinstance(one, Decided)]
+        check_pending(self._live.pending, len(good))
         taken = iter(self._live.admit(good))
         return [
             answered(item["id"], next(taken) if isinstance(one, Decided) else one)
@@ -165,4 +169,7 @@ def check_pending(pending: int, count: int) -> None:
 
 def prepare(experiment: Experiment) -> None:
     """Compile what an experiment will use, so that no request has to wait for it."""
-    warm(experiment.policy, experiment.options)
+    how = experiment.policy, json.dumps(dict(experiment.options), sort_keys=True, default=repr)
+    if how not in PREPARED:
+        warm(experiment.policy, experiment.options)
+        PREPARED.add(how)

@@ -26,6 +26,8 @@ from surefoot.storage.snapshots import beat, hand_over, publish, publish_status,
 T = TypeVar("T")
 
 CLAIM_EVERY = 1.0
+HAND_OVER = 50
+"""How many experiments are handed over at once: they are not learnt for a moment."""
 TICK = 0.1
 EXPIRE_EVERY = 0.25
 BEAT_EVERY = 1.0
@@ -75,12 +77,17 @@ class Learning:
         query = sa.select(experiments.c.name).order_by(experiments.c.id)
         names = [name for (name,) in await asyncio.to_thread(desk.database.rows, query)]
         share = math.ceil(len(names) / max(1, learners)) if desk.shares else len(names)
-        for name in names:
-            if name not in desk.lives and name not in desk.busy and len(desk.lives) < share:
-                await self._open(name)
+        wanted = [name for name in names if name not in desk.lives and name not in desk.busy]
+        if wanted and len(desk.lives) < share:
+            free = await asyncio.to_thread(desk.database.unclaimed, wanted)
+            self.closed |= {name: str(Claimed(name)) for name in set(wanted).difference(free)}
+            for name in free:
+                if len(desk.lives) < share:
+                    await self._open(name)
         idle = [name for name in desk.lives if name not in desk.busy and name not in self._apart]
-        if len(desk.lives) > share and idle:
-            await self.release(idle[-1])
+        above = min(len(desk.lives) - share, HAND_OVER)
+        if above > 0:
+            await self.release(*idle[-above:])
 
     async def _open(self, name: str) -> None:
         database = self._desk.database
@@ -116,22 +123,24 @@ class Learning:
         self.publish(live, everything=True)
         self._desk.mail.set()
 
-    async def release(self, name: str) -> None:
-        """Leave an experiment to another process."""
+    async def release(self, *names: str) -> None:
+        """Leave experiments to another process."""
         desk = self._desk
-        live = desk.lives[name]
-        log = cast(SqlLog, live.log)
-        desk.busy.add(name)
+        lives = {name: desk.lives[name] for name in names}
+        desk.busy |= lives.keys()
         try:
-            self.publish(live, everything=True)
-            desk.database.add([], {("owner", log.id): hand_over(log.id, desk.owner)})
+            for live in lives.values():
+                self.publish(live, everything=True)
+                id = cast(SqlLog, live.log).id
+                desk.database.add([], {("owner", id): hand_over(id, desk.owner)})
             await desk.durable()
-            desk.take(name, None)
-            self._stored.pop(log.id, None)
-            await asyncio.to_thread(desk.database.release, name)
+            for name, live in lives.items():
+                desk.take(name, None)
+                self._stored.pop(cast(SqlLog, live.log).id, None)
+                await asyncio.to_thread(desk.database.release, name)
             await self._elsewhere.look()
         finally:
-            desk.busy.discard(name)
+            desk.busy -= lives.keys()
 
     async def keep_claiming(self) -> None:
         """Look for experiments that nobody learns."""

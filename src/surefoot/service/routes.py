@@ -25,7 +25,7 @@ from surefoot.service.forecast import forecast
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
 from surefoot.service.models import changes_of, experiment_of, parse
-from surefoot.service.problems import HEADERS, Problem
+from surefoot.service.problems import HEADERS, Problem, problem_of
 from surefoot.service.rounds import shown
 from surefoot.storage.inbox import blocks_of, new_block
 from surefoot.storage.keys import Key, read_audit
@@ -38,6 +38,8 @@ LOOK_EVERY = 0.1
 LINES_AT_ONCE = 1_000
 MOST_ENTRIES = 1_000
 MOST_ROUNDS = 10**12
+OFREP = {404: (404, "FLAG_NOT_FOUND"), 410: (400, "GENERAL"), 422: (400, "INVALID_CONTEXT")}
+"""What the problems of a decision are called there: the status and the code."""
 
 
 @dataclass
@@ -431,20 +433,20 @@ class Routes:
         """Decide for an OpenFeature client: the flag is the experiment, the targeting key is the unit."""
         try:
             context = (await call.body(models.EvaluationBody)).context
-            unit = context.get("targetingKey")
-            if unit is not None and not isinstance(unit, str):
-                return evaluation_failure(call.name, 400, "INVALID_CONTEXT", "targetingKey must be text")
-            (choice,) = await self._decide(call.name, 1, None, unit)
-        except Unknown as error:
-            return evaluation_failure(call.name, 404, "FLAG_NOT_FOUND", str(error))
-        except RuleError as error:
-            return evaluation_failure(call.name, 400, "INVALID_CONTEXT", str(error))
-        except Stopped as error:
-            return evaluation_failure(call.name, 400, "GENERAL", str(error))
         except Problem as error:
             if error.status not in (400, 422):
                 raise
             return evaluation_failure(call.name, 400, "PARSE_ERROR", error.detail)
+        unit = context.get("targetingKey")
+        if unit is not None and not isinstance(unit, str):
+            return evaluation_failure(call.name, 400, "INVALID_CONTEXT", "targetingKey must be text")
+        try:
+            (choice,) = await self._decide(call.name, 1, None, unit)
+        except (Unknown, RuleError, Stopped, Problem) as error:
+            problem = problem_of(error)
+            if problem.status not in OFREP:
+                raise
+            return evaluation_failure(call.name, *OFREP[problem.status], problem.detail)
         metadata = {name: choice[name] for name in ("id", "propensity", "epoch", "mode", "due")}
         return answer({
             "key": call.name, "value": choice["arm"], "variant": choice["arm"],

@@ -6,28 +6,20 @@ import gc
 import socket
 import sys
 import time
+from contextlib import closing
 
 import uvicorn
 
 from surefoot.rules import RuleError
 from surefoot.service.app import RATE, build
 from surefoot.storage.database import Database
-from surefoot.storage.keys import create_key, list_keys
+from surefoot.storage.keys import first_key, list_keys
 
 PATIENCE = 5
 """Seconds that open requests have to end when the service is stopped."""
 
 SWITCH = 1e-4
 """Seconds after which threads take turns: with more, a commit waits for the requests that it does not hold up."""
-
-
-def first_key(url: str) -> str | None:
-    """Make an admin key if the database has no key at all."""
-    database = Database.open(url)
-    try:
-        return None if list_keys(database) else create_key(database, "first", ["admin"], time.time(), who="serve")
-    finally:
-        database.close()
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -56,7 +48,8 @@ def tune() -> None:
 def serve(url: str, host: str, port: int, rate: float = RATE, role: str = "all") -> None:
     """Answer requests until the process is asked to end; print the address and, at the first start, an admin key."""
     with bound(host, port) as listener:
-        key = first_key(url)
+        with closing(Database.open(url)) as database:
+            key = None if list_keys(database) else first_key(database, time.time())
         app = build(url, rate, role=role)
         tune()
         shown = f"[{host}]" if ":" in host else host

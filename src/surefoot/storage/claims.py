@@ -12,6 +12,7 @@ import hashlib
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +36,9 @@ IDLE = "15s"
 PRESENT = 0x5F00
 """The class of the advisory locks by which learners show that they are there."""
 
+HERE = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+"""Advisory locks of this database."""
+
 
 class Claimed(LogFailure):
     """Another process runs the experiment."""
@@ -49,6 +53,10 @@ class Claims(ABC):
     @abstractmethod
     def add(self, name: str) -> None:
         """Claim an experiment, or raise `Claimed`."""
+
+    @abstractmethod
+    def free(self, names: Sequence[str]) -> list[str]:
+        """Those that nobody seems to have claimed, in one question for all."""
 
     @abstractmethod
     def discard(self, name: str) -> None:
@@ -97,6 +105,10 @@ class FileClaims(Claims):
             _HELD[os.getpid(), path] = held[0], held[1] + 1
         self._mine[name] = path
 
+    def free(self, names: Sequence[str]) -> list[str]:
+        """All: to try a lock on a file costs no more than to ask; see `Claims`."""
+        return list(names)
+
     def discard(self, name: str) -> None:
         """Give a claim back; see `Claims`."""
         path = self._mine.pop(name, None)
@@ -135,10 +147,13 @@ class ServerClaims(Claims):
         self._present = False
 
     def _ask(self, function: str, *arguments: Any) -> Any:
+        return self._rows(sa.select(getattr(sa.func, function)(*arguments)))[0][0]
+
+    def _rows(self, query: Any) -> Sequence[Any]:
         try:
             if self._connection is None:
                 self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            return self._connection.execute(sa.select(getattr(sa.func, function)(*arguments))).scalar()
+            return self._connection.execute(query).all()
         except SQLAlchemyError as error:
             raise LogFailure(f"the claims on experiments are lost: {str(error).splitlines()[0]}") from error
 
@@ -149,6 +164,13 @@ class ServerClaims(Claims):
                 if not self._ask("pg_try_advisory_lock", number_of(name)):
                     raise Claimed(name)
                 self._mine.add(name)
+
+    def free(self, names: Sequence[str]) -> list[str]:
+        """Those whose advisory lock nobody holds; see `Claims`."""
+        numbers = sa.text(f"SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE {HERE} AND objsubid = 1")
+        with self._lock:
+            held = {number for (number,) in self._rows(numbers)}
+        return [name for name in names if number_of(name) not in held]
 
     def discard(self, name: str) -> None:
         """Give a claim back; see `Claims`."""
@@ -164,11 +186,8 @@ class ServerClaims(Claims):
                 self._ask("pg_advisory_lock_shared", PRESENT, sa.func.pg_backend_pid())
                 self._ask("set_config", "idle_session_timeout", IDLE, False)
                 self._present = True
-            self._ask("pg_backend_pid")
-            assert self._connection is not None
-            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = :one AND objsubid = 2"
-            present = "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            return int(self._connection.execute(sa.text(f"{query} {present}"), {"one": PRESENT}).scalar_one())
+            query = f"SELECT count(*) FROM pg_locks WHERE {HERE} AND classid = {PRESENT} AND objsubid = 2"
+            return int(self._rows(sa.text(query))[0][0])
 
     def close(self) -> None:
         """Give all claims back, with the connection."""

@@ -175,6 +175,10 @@ class Database:
         """Give a claim back."""
         self._claims.discard(name)
 
+    def unclaimed(self, names: Sequence[str]) -> list[str]:
+        """The experiments that no process seems to run."""
+        return self._claims.free(names)
+
     def check_claims(self) -> int:
         """Raise `LogFailure` if claims may be lost; returns how many processes learn, as far as can be told."""
         return self._claims.check()

@@ -160,8 +160,10 @@ def clear(taken: Mapping[int, int], before: float) -> Work:
     """Remove rows that were taken in, and answers that nobody has fetched."""
 
     def work(connection: sa.Connection) -> None:
-        for one, last in taken.items():
-            connection.execute(inbox.delete().where(inbox.c.experiment == one, inbox.c.id <= last))
+        some = sorted(taken.items())
+        for start in range(0, len(some), 200):
+            done = (sa.and_(inbox.c.experiment == one, inbox.c.id <= last) for one, last in some[start : start + 200])
+            connection.execute(inbox.delete().where(sa.or_(*done)))
         # Skip the ones that another process is removing: waiting for it could be a deadlock.
         own = sa.tuple_(answers.c.caller, answers.c.call)
         old = sa.select(answers.c.caller, answers.c.call).where(answers.c.at < before)

@@ -18,6 +18,7 @@ from surefoot.experiments.experiment import checked_id
 from surefoot.rules import RuleError, choice
 from surefoot.storage.database import Database
 from surefoot.storage.schema import audit, keys
+from surefoot.storage.snapshots import only_one
 
 ROLES = ("decide", "feedback", "read", "admin")
 PREFIX = "sf_"
@@ -53,6 +54,15 @@ def create_key(
     who: str = "command line",
 ) -> str:
     """Make a key and return it; it cannot be shown again."""
+    key = PREFIX + secrets.token_urlsafe(32)
+    database.wait(database.add(rows_of(key, name, roles, now, experiment, expires, who)))
+    return key
+
+
+def rows_of(
+    key: str, name: str, roles: Sequence[str], now: float, experiment: str | None, expires: float | None, who: str
+) -> list[tuple[sa.Table, dict[str, Any]]]:
+    """What is kept of a new key, and the note in the audit."""
     if not 1 <= len(name.strip()) <= len(name) <= 60 or not name.isprintable():
         raise RuleError("name", "be printable text of 1 to 60 characters", name)
     if not roles:
@@ -60,12 +70,26 @@ def create_key(
     chosen = sorted({choice("role", role, ROLES) for role in roles})
     if experiment is not None:
         checked_id(experiment)
-    key = PREFIX + secrets.token_urlsafe(32)
     row = {"name": name, "digest": digest_of(key), "roles": ",".join(chosen), "experiment": experiment,
            "created": now, "expires": expires, "revoked": None}  # fmt: skip
-    note = audit_row(now, who, "create key", experiment, None, {"name": name, "roles": chosen, "expires": expires})
-    database.wait(database.add([(keys, row), note]))
-    return key
+    detail = {"name": name, "roles": chosen, "expires": expires}
+    return [(keys, row), audit_row(now, who, "create key", experiment, None, detail)]
+
+
+def first_key(database: Database, now: float) -> str | None:
+    """Make an admin key if there is no key at all: one, however many processes start at the same time."""
+    key, made = PREFIX + secrets.token_urlsafe(32), []
+    rows = rows_of(key, "first", ["admin"], now, None, None, "serve")
+
+    def work(connection: sa.Connection) -> None:
+        only_one(connection)
+        if connection.execute(sa.select(keys.c.id).limit(1)).first() is None:
+            for table, row in rows:
+                connection.execute(table.insert().values(**row))
+            made.append(key)
+
+    database.wait(database.add([], {"first key": work}))
+    return made[0] if made else None
 
 
 def digest_of(key: str) -> str:
