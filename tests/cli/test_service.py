@@ -86,6 +86,24 @@ def test_export_writes_rounds(db: str, tmp_path: Path) -> None:
     assert [line["source"] for line in lines] == ["feedback"] * 29 + ["timeout"]
     assert lines[-1]["costs"] == {"spend": 1.0, "answered": 1.0}
     assert sf.Experiment.load(out / "experiment.json") == sf.Experiment.from_dict(ROUTING)
+    assert told.splitlines()[-1] == f"Report: {out / 'report.html'}"
+
+
+def test_the_report_of_an_export_is_drawn_without_the_database(db: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert call("export", "routing", "--db", db, "--out", out)[0] == 0
+    drawn = (out / "report.html").read_text()
+    (out / "report.html").unlink()
+    Path(db).unlink()
+    code, told, _ = call("show", out)
+    assert code == 0
+    assert "30 rounds in 1 epoch, 3 arms, 2 guardrails; policy solb" in told
+    assert "The mean of every guardrail is within its limit in every epoch." in told
+    assert (out / "report.html").read_text() == drawn
+    (out / "history.json").unlink()
+    code, _, told = call("show", out)
+    assert code == 2
+    assert "folder must hold the history.json of a complete export" in told
 
 
 def test_the_database_is_upgraded(tmp_path: Path, db: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.experiments.live import key_of
-from surefoot.service import acts
+from surefoot.service import acts, learning
 from surefoot.service import host as host_module
 from surefoot.storage.database import transaction
 from tests.servers import GOOD, ROUTING
@@ -33,6 +33,21 @@ def test_an_experiment_is_created_read_and_listed(api: Api) -> None:
     assert listed == [{"name": "routing", "state": "running", "epoch": 0, "rounds": 0, "pending": 0, "alarms": 0}]
     status, problem = api.problem("POST", "/v1/experiments", ROUTING)
     assert (status, problem["type"]) == (409, "urn:surefoot:conflict")
+
+
+def test_an_experiment_is_not_opened_while_it_is_created(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for experiments that nobody learns must not find one whose creation is about to be answered."""
+    wait, opened = host_module.Host.durable, list[str]()
+
+    async def wait_and_look(self: host_module.Host, *database: Any) -> None:
+        await wait(self, *database)
+        await self.learning.claim()
+
+    monkeypatch.setattr(learning, "opened", lambda database, name: opened.append(name))
+    monkeypatch.setattr(host_module.Host, "durable", wait_and_look)
+    api.create()
+    assert opened == []
+    assert [api.report(one["id"]) for one in api.decide(count=2) + api.decide(count=2)] == ["accepted"] * 4
 
 
 def test_a_dry_run_checks_and_forecasts_and_creates_nothing(api: Api) -> None:

@@ -105,11 +105,11 @@ def league(
 
 
 @app.command()
-def show(folder: Annotated[Path, typer.Argument(help="The results of `surefoot run`.")]) -> None:
-    """Show the results in a folder, and how they were made."""
-    from surefoot.cli.studies import show_run
+def show(folder: Annotated[Path, typer.Argument(help="What `surefoot run` or `surefoot export` wrote.")]) -> None:
+    """Show the results in a folder, and how they were made. Of an export, draw the report again."""
+    from surefoot.cli.studies import show_folder
 
-    show_run(folder)
+    show_folder(folder)
 
 
 @app.command()
@@ -245,7 +245,7 @@ def replay(experiment: Name, db: Db = DB) -> None:
 
 @app.command()
 def export(experiment: Name, out: Annotated[Path, typer.Option(help="Folder to write to.")], db: Db = DB) -> None:
-    """Write the settled rounds of an experiment as Parquet and NDJSON."""
+    """Write the settled rounds of an experiment as Parquet and NDJSON, with its history and a report."""
     from surefoot.cli.service import export
 
     export(db, experiment, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from rich.table import Table
 from surefoot.cli.refusal import refuse
 from surefoot.experiments.events import LogFailure
 from surefoot.experiments.fold import Fold
-from surefoot.experiments.live import Live, restored
+from surefoot.experiments.live import restored
 from surefoot.extras import needed_by
 from surefoot.rules import Range, RuleError, choice, number
 
@@ -132,27 +131,14 @@ def check_replay(db: str, experiment: str) -> None:
 
 
 def export(db: str, experiment: str, out: Path) -> None:
-    """Write the settled rounds as Parquet and NDJSON, and the experiment as JSON."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    """Write the settled rounds as Parquet and NDJSON, the experiment and its history as JSON, and the report."""
     with opened(db) as database:
-        from surefoot.service.rounds import shown
+        from surefoot.reporting.live import write_live_report
+        from surefoot.service.export import write_export
 
-        live = Live.of(log_of(database, experiment))
-        rounds = [shown(one, live.prefix) for one in live.log.rounds()]
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "experiment.json").write_text(json.dumps(live.experiment.to_dict(), indent=2) + "\n")
-        (out / "rounds.ndjson").write_text("".join(json.dumps(one) + "\n" for one in rounds))
-        names = sorted({name for one in rounds for name in one["costs"]})
-        costs = pa.struct([(name, pa.float64()) for name in names])
-        columns = pa.schema([
-            ("seq", pa.int64()), ("id", pa.string()), ("epoch", pa.int64()), ("arm", pa.string()),
-            ("propensity", pa.float64()), ("source", pa.string()), ("loss", pa.float64()),
-            *([("costs", costs)] if names else []), ("at", pa.float64()),
-        ])  # fmt: skip
-        pq.write_table(pa.Table.from_pylist(rounds, columns), out / "rounds.parquet")
-    print(f"{len(rounds)} rounds are in {out / 'rounds.parquet'} and {out / 'rounds.ndjson'}")
+        count = write_export(log_of(database, experiment), out, db)
+        report = write_live_report(out)
+    print(f"{count} rounds are in {out / 'rounds.parquet'} and {out / 'rounds.ndjson'}\nReport: {report}")
 
 
 def log_of(database: Any, experiment: str) -> Any:

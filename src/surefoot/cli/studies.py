@@ -11,8 +11,10 @@ from surefoot.cli.refusal import refuse
 from surefoot.environments.scenarios import REHEARSALS, SCENARIOS
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
+from surefoot.reporting.live import facts, headline, table, write_live_report
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
+from surefoot.reporting.served import Served, is_export
 from surefoot.rules import RuleError
 from surefoot.simulation.run import TABLE, Run
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
@@ -113,8 +115,32 @@ def show_tables(run: Run, console: Console) -> None:
             console.print(words.table(scenario))
 
 
+def show_folder(folder: Path) -> None:
+    """The results in a folder: of a study, or an export of a live experiment."""
+    if is_export(folder) and not (folder / TABLE).is_file():
+        show_export(folder)
+    else:
+        show_run(folder)
+
+
+def show_export(folder: Path) -> None:
+    """What an exported experiment served against its limits; draws its report again, without the database."""
+    console = Console()
+    try:
+        served = Served.load(folder)
+        report = write_live_report(folder)
+    except ValueError as error:
+        raise refuse(error) from None
+    except OSError as error:
+        raise refuse(RuleError("folder", "be a folder that can be written to", folder, f"{folder}: {error}")) from None
+    console.print(facts(served), highlight=False, markup=False, soft_wrap=True)
+    console.print(table(served))
+    console.print(headline(served), highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Report: {report}", soft_wrap=True, highlight=False)
+
+
 def show_run(folder: Path) -> None:
-    """The results in a folder, and how they were made."""
+    """The results of a study, and how they were made."""
     console = Console()
     try:
         run = Run.load(folder)

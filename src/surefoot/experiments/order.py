@@ -264,6 +264,7 @@ def rounds(events: Iterable[tuple[int, Event]]) -> Iterator[Round]:
             for pending in order.released(settled.decided.arm):
                 if pending.settled != CANCELLED:
                     yield as_round(pending)
+            deque(order.passed(), maxlen=0)  # nothing is watched here, and the line would keep every decision
 
 
 def names_in(experiment: Mapping[str, Any]) -> Set[str]:

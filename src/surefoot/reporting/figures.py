@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.simplex import sequence, still, subject
 from surefoot.reporting.style import FAINT, INK, Colour, Look, arm_colours, label, thousands
+from surefoot.rules import Floats
 
 WIDE = ("allocation", "simplex-sequence")
 """Figures that take the whole width of the report."""
@@ -161,8 +163,9 @@ def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
 def allocation(scenario: ScenarioResult) -> Figure:
     """The share of each arm over the rounds, one panel a policy, and the benchmark beside them."""
     policies = scenario.policies
-    shown = most_played(policies, scenario.problem.n_arms)
-    colours = dict(zip(shown, arm_colours(len(shown)), strict=True))
+    weight = sum(policy.allocation.mean(axis=0) for policy in policies) + policies[0].benchmark
+    shown = most_played(np.asarray(weight))
+    colours = colours_of(shown)
     wide = min(3, len(policies))
     tall = -(-len(policies) // wide)
     figure = Figure(figsize=(2.9 * wide + 2.4, 2.5 * tall + 0.6), layout="constrained")
@@ -170,40 +173,49 @@ def allocation(scenario: ScenarioResult) -> Figure:
     edges = np.array([0, *scenario.rounds])
     for place, policy in enumerate(policies):
         axes = figure.add_subplot(grid[place // wide, place % wide])
-        below = np.zeros(len(scenario.rounds))
-        for arm in shown:
-            share = policy.allocation[:, arm] if arm >= 0 else 1.0 - below
-            axes.stairs(below + share, edges, baseline=below, fill=True, color=colours[arm] if arm >= 0 else FAINT)
-            below = below + share
-        axes.set(title=label(policy.name), xlabel="round", xlim=(0, edges[-1]), ylim=(0, 1))
-        axes.grid(False)
+        stack(axes, policy.allocation, edges, colours)
+        axes.set_title(label(policy.name))
         axes.locator_params(axis="x", nbins=4)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        thousands(axes)
         if place % wide:
             axes.set_yticklabels([])
         else:
             axes.set_ylabel("share of each arm")
-    benchmark_bar(figure.add_subplot(grid[0, wide]), scenario, shown, colours)
+    benchmark_bar(figure.add_subplot(grid[0, wide]), scenario, colours)
     return figure
 
 
-def most_played(policies: list[PolicyResult], n_arms: int) -> list[int]:
+def stack(axes: Axes, allocation: Floats, edges: NDArray[np.int64], colours: dict[int, Colour | str]) -> None:
+    """Draw the share of each arm (columns of `allocation`) between edges, one above the other."""
+    below = np.zeros(len(edges) - 1)
+    for arm, colour in colours.items():
+        share = allocation[:, arm] if arm >= 0 else 1.0 - below
+        axes.stairs(below + share, edges, baseline=below, fill=True, color=colour)
+        below = below + share
+    axes.set(xlabel="round", xlim=(edges[0], edges[-1]), ylim=(0, 1))
+    axes.grid(False)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    thousands(axes)
+
+
+def most_played(weight: Floats) -> list[int]:
     """The arms to draw separately, in their order; -1 stands for the others."""
-    if n_arms <= MOST_ARMS + 1:
-        return list(range(n_arms))
-    weight = sum(policy.allocation.mean(axis=0) for policy in policies) + policies[0].benchmark
-    return [*sorted(np.argsort(-np.asarray(weight))[:MOST_ARMS].tolist()), -1]
+    if len(weight) <= MOST_ARMS + 1:
+        return list(range(len(weight)))
+    return [*sorted(np.argsort(-weight, kind="stable")[:MOST_ARMS].tolist()), -1]
 
 
-def benchmark_bar(axes: Axes, scenario: ScenarioResult, shown: list[int], colours: dict[int, Colour]) -> None:
+def colours_of(shown: list[int]) -> dict[int, Colour | str]:
+    """The colour of each arm that is drawn separately, and of the others."""
+    return {arm: colour if arm >= 0 else FAINT for arm, colour in zip(shown, arm_colours(len(shown)), strict=True)}
+
+
+def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, Colour | str]) -> None:
     """The best safe strategy as a bar, with the names of the arms."""
     benchmark = np.mean([policy.benchmark for policy in scenario.policies], axis=0)
     below = 0.0
     handles = []
-    for arm in shown:
+    for arm, colour in colours.items():
         share = benchmark[arm] if arm >= 0 else 1.0 - below
-        colour = colours[arm] if arm >= 0 else FAINT
         handles.append(
             axes.bar(0, share, 1, below, color=colour, label=scenario.arms[arm] if arm >= 0 else "the others")
         )

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from surefoot.reporting import words
 from surefoot.reporting.figures import FEW, WIDE, figures
+from surefoot.reporting.pages import FIGURES, image, slug, write_page
 from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.style import Look, styled, write
 from surefoot.rules import RuleError
 from surefoot.simulation.run import Run
-
-REPORT, FIGURES = "report.html", "figures"
 
 
 def write_report(run: Run, folder: str | Path, command: str = "see provenance.json") -> Path:
@@ -43,14 +37,9 @@ def write_report(run: Run, folder: str | Path, command: str = "see provenance.js
     look = Look([name for part in run.provenance["simulations"] for name in part["policies"]])
     with styled():
         sections = [section(scenario, look, folder / FIGURES) for scenario in scenarios]
-    environment = Environment(
-        loader=PackageLoader("surefoot.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("report.html").render(
+    return write_page(
+        folder,
+        "report.html",
         title=run.provenance.get("title", "Surefoot run"),
         complete=run.complete,
         sections=sections,
@@ -60,9 +49,6 @@ def write_report(run: Run, folder: str | Path, command: str = "see provenance.js
         study=run.provenance.get("study", {}).get("text"),
         parts=run.provenance["simulations"],
     )
-    path = folder / REPORT
-    path.write_text(page, encoding="utf-8")
-    return path
 
 
 def section(scenario: ScenarioResult, look: Look, folder: Path) -> dict[str, Any]:
@@ -104,14 +90,3 @@ def facts(scenario: ScenarioResult) -> str:
         f"{problem.n_arms} arms, {rails}, {scenario.rounds[-1]:,} rounds, delta {problem.delta:g}{margin}; "
         f"{seeds} seed{'s' if seeds > 1 else ''}"
     )
-
-
-def image(path: Path) -> str:
-    """A figure as a data URL."""
-    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
-
-
-def slug(text: str) -> str:
-    """A name that is valid in file names and URLs, and differs for different texts."""
-    clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50]
-    return clean if clean == text else f"{clean}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")

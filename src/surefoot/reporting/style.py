@@ -18,7 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", ":", "-.")
 INK, FAINT = "#1a1a1a", "#b8b8b8"
 
-Colour = tuple[float, ...]
+Colour = tuple[float, float, float, float]
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,

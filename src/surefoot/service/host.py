@@ -254,10 +254,15 @@ class Host(Desk):
             log.beside = [audit_row(self.now(), who, "create", name, None, experiment.to_dict())]
             return Live(experiment, self._new_seed(), mode=mode, log=log)
 
-        live = await self.in_thread(name, begin)
-        await self.durable(database)
+        self.busy.add(name)  # until it is taken on: else `claim` may open it, too, and two would write its log
+        try:
+            live = await asyncio.to_thread(begin)
+            await self.durable(database)
+            if self.database is database:
+                self.learning.take_on(live)
+        finally:
+            self.busy.discard(name)
         if self.database is database:
-            self.learning.take_on(live)
             await self.durable(database)
             if self.role == "decider":
                 await self.learning.release(name)
