@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ class Browser:
     def __init__(self, api: Api, key: str | None = None) -> None:
         self.api = api
         self.client = TestClient(api.app, follow_redirects=False, headers={"Accept": "text/html"})
+        self.client.portal = api.client.portal  # one event loop for all
         if key is not None:
             answer = self.login(key)
             assert answer.status_code == 303, answer.text
@@ -46,19 +48,26 @@ class Browser:
         return self.client.post(path, data={"csrf": self.csrf, **fields})
 
 
+@contextmanager
+def known(names: list[str]) -> Iterator[None]:
+    """The hosts know these experiments, too."""
+    real = Host.names.fget
+    assert real is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Host, "names", property(lambda host: [*real(host), *names]))
+        yield
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """The service with an experiment of its own, "routing", and made-up ones beside it."""
-    db = str(tmp_path_factory.mktemp("site") / "surefoot.db")
-    real = Host.names
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Host, "names", property(lambda self: [*real.__get__(self), *MADE]))
-        for api in started(db, source=Fake):
+    with known([*MADE]):
+        for api in started(str(tmp_path_factory.mktemp("site") / "surefoot.db"), source=Fake):
             api.create()
             yield api
 
 
 @pytest.fixture
 def admin(site: Api) -> Browser:
-    site.clock.time += 60.0  # login attempts are counted
+    site.clock.time += 60.0  # attempts to log in are counted
     return Browser(site, site.key)

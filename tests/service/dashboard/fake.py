@@ -73,7 +73,7 @@ def shares_of(n: int) -> list[float]:
     return [one / sum(raw) for one in raw]
 
 
-def course_of(arms: Sequence[str], rails: Sequence[tuple[Any, ...]], points: int = 120) -> Course:
+def course_of(arms: Sequence[str], rails: Sequence[tuple[Any, ...]], points: int = 40) -> Course:
     rng = np.random.default_rng(7)
     t = np.linspace(0.0, 1.0, points)
     known, others = list(arms[:12]), len(arms) > 12
@@ -157,7 +157,7 @@ def detail_of(name: str, audit: bool) -> Detail:
          "detail": {}},
     ]  # fmt: skip
     fresh = made.get("fresh", False)
-    course = course_of(arms, rails if rails else (), 1 if fresh else 120)
+    course = course_of(arms, rails if rails else (), 1 if fresh else 40)
     recent = [
         {"seq": 48_000 - i, "id": f"f3k9-{17 + i}", "epoch": 1, "arm": arms[i % 3], "propensity": 0.7,
          "source": "feedback" if i % 4 else "timeout", "loss": 0.2, "costs": {}, "at": NOW - 3 * i}
@@ -173,24 +173,33 @@ def detail_of(name: str, audit: bool) -> Detail:
 
 
 class Fake:
-    """A source of made-up data: for the names above, for `more` other ones, and for those that the host has."""
+    """A source of made-up data for `MADE`, for `more` other names, and for the experiments of a host.
+
+    Of the latter, the state and the experiment are true.
+    """
 
     def __init__(self, host: Any, more: int = 0) -> None:
         self._host = host
         self.names = [*MADE, *(f"team-{i:02}-test" for i in range(more))]
-        self.changes: dict[str, dict[str, Any]] = {}
+        self.verdicts: dict[str, str] = {}
 
-    def known(self, name: str) -> str:
-        if name not in self.names and name not in self._host.names:
+    def _true(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"verdict": self.verdicts[name]} if name in self.verdicts else {}
+        if name in self._host.lives:
+            status = self._host.lives[name].status()
+            found |= {"state": status.state, "reason": status.reason, "shadow": status.shadow, "epoch": status.epoch}
+        elif name not in self.names:
             raise Unknown(f"there is no experiment {name!r}")
-        return name
+        return found
 
     async def summaries(self, names: list[str]) -> list[Summary]:
-        return [replace(summary_of(name), **self.changes.get(name, {})) for name in names]
+        return [replace(summary_of(name), **self._true(name)) for name in names]
 
     async def detail(self, name: str, audit: bool) -> Detail:
-        detail = detail_of(self.known(name), audit)
-        return replace(detail, summary=replace(detail.summary, **self.changes.get(name, {})))
+        true, detail = self._true(name), detail_of(name, audit)
+        live = self._host.lives.get(name)
+        experiment = detail.experiment if live is None else live.experiment.to_dict()
+        return replace(detail, summary=replace(detail.summary, **true), experiment=experiment)
 
     async def explain(self, id: str) -> Explained:
         experiments = {DECISION: "llm-routing", "f3k9-18": "markup"}

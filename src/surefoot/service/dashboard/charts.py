@@ -13,15 +13,15 @@ from typing import Any
 from surefoot.service.dashboard.views import Course, Rail
 from surefoot.service.dashboard.words import clock, number, percent
 
-SERIES = 7
-"""Colours that the colour-blind can tell apart; beyond these, areas are hatched."""
+SERIES = ("--s1", "--s3", "--s5", "--s4", "--s6", "--s7", "--s2")
+"""Colours that the colour-blind can tell apart; beyond these, areas are hatched. The second one stands for limits."""
 HATCHES = ("/", "x")
 MOST_ARMS = 12
 """Arms in a chart of bounds; the table has the others."""
 MOST_ROWS = 12
 """Rows of the table beside a chart; a page of its own has all of them."""
 LONGEST = 22
-ROW_HEIGHT = 26
+HEIGHT, ROW_HEIGHT = 260, 26
 
 Figure = dict[str, Any]
 
@@ -86,7 +86,7 @@ def over_time(course: Course, id: str, title: str, words: str, traces: list[Figu
     rows = [[at, *(shown(trace["y"][i]) for trace in traces)] for i, at in enumerate(times)]
     for trace in data:
         trace["name"] = label(trace["name"])
-    layout = {"height": 260, "xaxis": {"type": "date"}, "shapes": shapes, "annotations": notes, **layout}
+    layout = {"height": HEIGHT, "xaxis": {"type": "date"}, "shapes": shapes, "annotations": notes, **layout}
     return Chart(id, title, words, packed(data, layout), head, thinned(rows))
 
 
@@ -94,17 +94,17 @@ def allocation(course: Course) -> Chart:
     """Which share of the decisions each arm got."""
     traces = []
     for i, (name, shares) in enumerate(course.shares.items()):
-        colour = f"--s{i % SERIES + 1}" if name != "others" else "--faint"
+        colour = SERIES[i % len(SERIES)] if name != "others" else "--faint"
         trace = {"name": name, "y": list(shares), "stackgroup": "arms", "line": {"width": 0.5, "color": colour},
                  "fillcolor": colour, "hovertemplate": "%{y:.1%}"}  # fmt: skip
-        if i >= SERIES and name != "others":
-            hatch = HATCHES[(i // SERIES - 1) % len(HATCHES)]
+        if i >= len(SERIES) and name != "others":
+            hatch = HATCHES[(i // len(SERIES) - 1) % len(HATCHES)]
             trace["fillpattern"] = {"shape": hatch, "bgcolor": colour, "fgcolor": "--panel", "size": 6}
         traces.append(trace)
     last = sorted(((shares[-1], name) for name, shares in course.shares.items() if shares), reverse=True)[:3]
     said = ", ".join(f"{name} {percent(share)}" for share, name in last)
     layout = {"height": 320, "yaxis": {"range": [0, 1], "tickformat": ".0%"}, "showlegend": True}
-    return over_time(course, "allocation", "Allocation", f"Share of each arm, at last: {said}.", traces, layout)
+    return over_time(course, "allocation", "Share of each arm over time", f"Share of each arm, at last: {said}.", traces, layout)
 
 
 def cost(rail: Rail, course: Course, id: str) -> Chart:
@@ -141,7 +141,7 @@ def bounds(rail: Rail, id: str) -> Chart:
          "text": [names[i] for i, _ in means], "hovertemplate": "%{text}: %{x:.3g}<extra></extra>"},
     ]  # fmt: skip
     layout = {
-        "height": 70 + ROW_HEIGHT * max(4, len(arms)),
+        "height": max(HEIGHT, 70 + ROW_HEIGHT * len(arms)),
         "shapes": [{"type": "line", "x0": rail.limit, "x1": rail.limit, "y0": 0, "y1": 1, "yref": "paper",
                     "line": {"color": "--s2", "width": 2, "dash": "dash"}}],
         "annotations": [{"x": rail.limit, "y": 1, "yref": "paper", "text": "limit", "showarrow": False,

@@ -49,6 +49,8 @@ class Form:
         columns = [form.get(f"rail_{name}", ()) for name in RAIL]
         rails = [dict(zip(RAIL, row, strict=True)) for row in zip(*columns, strict=False)]
         values = {name: texts[-1] for name, texts in form.items() if not name.startswith("rail_")}
+        if values.get("do") == "rows":
+            rails += [dict(BLANK)] * SPARE_ROWS
         return cls({**START, "keep": "", **values}, rails[: models.MOST_GUARDRAILS + 1])
 
     @classmethod
@@ -94,7 +96,8 @@ class Form:
         found["objective"] = {side: self.values.get("objective", "").strip(), **given(ends)}
         found["guardrails"] = [guardrail(row) for _, row in self.filled()]
         found["baseline"] = baseline(self.values.get("baseline", ""), found["arms"])
-        costs = {row["name"].strip(): amount(row["cost"]) for _, row in self.filled() if row["cost"].strip()}
+        typed_costs = [(row["name"].strip(), row["cost"]) for _, row in self.filled() if row["cost"].strip()]
+        costs = {name: amount(cost) for name, cost in reversed(typed_costs)}  # of two with one name, the first
         found["baseline_costs"] = costs or None
         found["policy"] = self.values.get("policy", "")
         found["options"] = options(self.values.get("options", ""))

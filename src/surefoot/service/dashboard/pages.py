@@ -198,8 +198,9 @@ class Pages:
             loader=PackageLoader("surefoot.service.dashboard"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
-        shown = (words.number, words.percent, words.signed_percent, words.clock, words.duration, words.plenty, used)
-        self._environment.filters |= {one.__name__: one for one in shown}
+        filters = (words.number, words.percent, words.compared, words.clock, words.duration, words.plenty,
+                   words.outcome, used)  # fmt: skip
+        self._environment.filters |= {one.__name__: one for one in filters}
         self._environment.globals |= {"urls": self._assets.urls, "tones": TONES, "version": surefoot.__version__}
 
     def routes(self) -> list[routing.BaseRoute]:
@@ -463,6 +464,8 @@ class Pages:
 
     async def _checked(self, visit: Visit) -> tuple[Form, Checked]:
         form = Form.sent(visit.form)
+        if visit.text("do") == "rows":
+            return form, Checked(None, {})
         return form, await asyncio.to_thread(form.check)
 
     async def _form(

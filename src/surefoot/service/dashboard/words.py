@@ -38,17 +38,19 @@ def percent(share: float | None) -> str:
     return f"{100.0 * share:.1f}".removesuffix(".0") + " %"
 
 
-def signed_percent(share: float | None) -> str:
-    """A change, such as of the objective against the baseline.
+def compared(better: float | None) -> str:
+    """How the objective compares with the baseline's.
 
     Examples
     --------
-    >>> signed_percent(0.18), signed_percent(-0.023)
-    ('+18 %', '−2.3 %')
+    >>> compared(0.18), compared(-0.0234), compared(0.0001), compared(None)
+    ('18 % better', '2.3 % worse', 'the same', 'not known yet')
     """
-    if share is None:
-        return NOTHING
-    return f"{100.0 * share:+.3g} %".replace("-", "−")
+    if better is None:
+        return "not known yet"
+    if abs(better) < 0.0005:
+        return "the same"
+    return f"{percent(abs(better))} {'better' if better > 0 else 'worse'}"
 
 
 def clock(at: float | None) -> str:
@@ -90,3 +92,14 @@ def plenty(value: float) -> str:
         if value >= size:
             return f"{float(f'{value / size:.2g}'):,.0f} {word}" if value >= 10 * size else f"{value / size:.2g} {word}"
     return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+
+
+def outcome(value: float | bool) -> str:
+    """What was observed.
+
+    Examples
+    --------
+    >>> outcome(True), outcome(0.8)
+    ('yes', '0.8')
+    """
+    return number(value) if not isinstance(value, bool) else "yes" if value else "no"

@@ -68,9 +68,10 @@ function draw(element) {
     autosize: true, margin: { l: 8, r: 12, t: 18, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 12, color: "--ink" }, hovermode: "x unified", dragmode: false,
     hoverlabel: { bgcolor: "--panel", bordercolor: "--line", font: { color: "--ink" } }, showlegend: false,
-    legend: { orientation: "h", y: -0.18, yanchor: "top", x: 0, font: { color: "--ink" } },
+    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, font: { color: "--ink" } },
   };
-  const full = { ...base, ...layout, xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis } };
+  const ticks = { nticks: Math.max(3, Math.floor(element.clientWidth / 110)), tickangle: 0 };
+  const full = { ...base, ...layout, xaxis: { ...axis, ...ticks, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis } };
   element.dataset.drawn = "yes";
   Plotly.react(element, coloured(data, style), coloured(full, style), { displayModeBar: false, responsive: true });
 }
