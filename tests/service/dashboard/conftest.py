@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,8 +51,7 @@ class Browser:
 @contextmanager
 def known(names: list[str]) -> Iterator[None]:
     """The hosts know these experiments, too."""
-    real = Host.names.fget
-    assert real is not None
+    real: Callable[[Host], list[str]] = vars(Host)["names"].fget
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Host, "names", property(lambda host: [*real(host), *names]))
         yield

@@ -140,7 +140,7 @@ def detail_of(name: str, audit: bool) -> Detail:
         Waiting(arm, share, int(20_000 * share), int(90 * share), 0.01 + 0.002 * (i % 5), 0.8 + 0.1 * (i % 7), 4.5)
         for i, (arm, share) in enumerate(zip(arms, shares))
     ]
-    limits = [(one.name, one.limit) for one in summary.rails]
+    limits = [one.name for one in summary.rails]
     experiment = {
         "name": name, "arms": list(arms), "objective": {"maximise": "quality", "low": 0.0, "high": 1.0},
         "guardrails": [
@@ -165,7 +165,7 @@ def detail_of(name: str, audit: bool) -> Detail:
     ]  # fmt: skip
     return Detail(
         summary, course, waiting,
-        [Watched(what, one, 0.06 + 0.21 * i) for i, (one, _) in enumerate(limits[:3]) for what in ("served", "baseline")],
+        [Watched(what, name, 0.06 + 0.21 * i) for i, name in enumerate(limits[:3]) for what in ("served", "baseline")],
         [Epoch(1, NOW - 50_000, "a tighter limit on spend", True, 0.05, 28_000),
          Epoch(0, NOW - 90_000, None, True, 0.05, 20_000)],
         0.1, summary.alarms, entries if audit else [], experiment, recent,

@@ -48,7 +48,7 @@ def test_without_a_session_a_page_leads_to_the_login_and_back(site: Api) -> None
     )
 
 
-@pytest.mark.parametrize("elsewhere", ["https://x.example/", "//x.example/", "/\\x.example", "javascript:alert(1)", "x"])
+@pytest.mark.parametrize("elsewhere", ["https://x.example/", "//x.example/", "/\\x.example", "javascript:alert(1)"])
 def test_a_login_leads_nowhere_else(site: Api, elsewhere: str) -> None:
     site.clock.time += 60.0
     assert Browser(site).login(site.key, next=elsewhere).headers["location"] == "/"
@@ -107,7 +107,8 @@ def test_a_token_that_was_changed_is_no_session(site: Api) -> None:
     number = list_keys(site.host.database)[digest_of(other)].id
     forged = [
         f"{number}.{expires}.{nonce}.{signature}", f"{id}.{int(expires) + 1}.{nonce}.{signature}",
-        f"{id}.{expires}.x.{signature}", f"{id}.{expires}.{nonce}.{'0' * 64}", f"{id}.{expires}.{nonce}", "", "...", "a.b.c.d",
+        f"{id}.{expires}.x.{signature}", f"{id}.{expires}.{nonce}.{'0' * 64}", f"{id}.{expires}.{nonce}", "",
+        "...", "a.b.c.d",
         f"{id}.{expires}.{nonce}.{signature}0", f"99.{expires}.{nonce}.{signature}", "\xb2.1.x.y",
     ]  # fmt: skip
     for one in forged:
@@ -288,7 +289,8 @@ def test_an_experiment_is_made_with_the_form(site: Api, admin: Browser) -> None:
     assert answer.headers["location"] == "/experiments/made"
     status = site.status("made")
     assert status["shadow"]
-    assert status["experiment"]["guardrails"][0] == {"name": "spend", "at_most": 0.4, "low": 0, "high": 2, "unit": "cents"}
+    rail = {"name": "spend", "at_most": 0.4, "low": 0, "high": 2, "unit": "cents"}
+    assert status["experiment"]["guardrails"] == [rail]
     answer = admin.post("/new", **fields(), do="create")
     assert (answer.status_code, "already" in answer.text) == (409, True)
 
@@ -324,7 +326,10 @@ def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser) -> None
     assert "sf_" not in admin.text("/keys")
     entry = site.ok("GET", "/v1/audit")["entries"][-1]
     assert (entry["action"], entry["who"]) == ("create key", "tester (key 1)")
-    for wrong in ({"name": ""}, {"roles": []}, {"experiment": "a/b"}, {"days": "-1"}, {"days": "x"}, {"roles": ["root"]}):
+    mistakes: list[dict[str, Any]] = [
+        {"name": ""}, {"roles": []}, {"experiment": "a/b"}, {"days": "-1"}, {"days": "x"}, {"roles": ["root"]},
+    ]  # fmt: skip
+    for wrong in mistakes:
         answer = admin.post("/keys", **{"name": "n", "roles": ["read"], **wrong})
         assert (answer.status_code, " must " in answer.text) == (422, True), wrong
     assert QUOTES not in admin.text(f"/keys/{key.id}/revoke")
@@ -348,7 +353,9 @@ def test_names_and_reasons_are_escaped(admin: Browser, path: str) -> None:
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=\"|<style", page)
 
 
-@pytest.mark.parametrize("path", ["/?q=", "/decisions/", "/experiments/", "/login?next=", "/experiments/thousand-arms/arms?q="])
+@pytest.mark.parametrize(
+    "path", ["/?q=", "/decisions/", "/experiments/", "/login?next=", "/experiments/thousand-arms/arms?q="]
+)
 def test_what_is_in_the_address_is_escaped(admin: Browser, path: str) -> None:
     page = admin.get(path + "%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
     assert "<script>alert" not in page
@@ -383,7 +390,7 @@ def test_errors_are_pages_for_browsers_and_problems_for_the_rest(site: Api, admi
         answer = admin.get(path)  # even if it is a browser that asks
         assert answer.headers["content-type"] == "application/problem+json"
     assert site("GET", "/nowhere").headers["content-type"] == "application/problem+json"
-    assert site.client.get("/v1/experiments", headers={"Cookie": f"surefoot={admin.client.cookies['surefoot']}"}).status_code == 401
+    assert admin.get("/v1/experiments").status_code == 401  # the cookie is no key there
 
 
 def test_pages_are_not_in_the_openapi_document(site: Api) -> None:
@@ -431,8 +438,8 @@ def test_a_thousand_arms_are_a_short_page(admin: Browser) -> None:
 
 @pytest.mark.parametrize(
     ("at_most", "limit", "value", "expected"),
-    [(True, 0.4, 0.2, 0.5), (False, 0.9, 0.95, 0.5), (True, 0.4, 1.0, 1.5), (True, 0.0, 0.0, 0.0), (True, 0.0, 0.1, 1.5),
-     (False, 1.0, 0.9, 1.5), (True, 0.4, None, None)],
+    [(True, 0.4, 0.2, 0.5), (False, 0.9, 0.95, 0.5), (True, 0.4, 1.0, 1.5), (True, 0.0, 0.0, 0.0),
+     (True, 0.0, 0.1, 1.5), (False, 1.0, 0.9, 1.5), (True, 0.4, None, None)],
 )  # fmt: skip
 def test_the_bar_of_a_guardrail_is_full_at_its_limit(
     at_most: bool, limit: float, value: float | None, expected: float | None

@@ -104,13 +104,15 @@ def allocation(course: Course) -> Chart:
     last = sorted(((shares[-1], name) for name, shares in course.shares.items() if shares), reverse=True)[:3]
     said = ", ".join(f"{name} {percent(share)}" for share, name in last)
     layout = {"height": 320, "yaxis": {"range": [0, 1], "tickformat": ".0%"}, "showlegend": True}
-    return over_time(course, "allocation", "Share of each arm over time", f"Share of each arm, at last: {said}.", traces, layout)
+    return over_time(
+        course, "allocation", "Share of each arm over time", f"Share of each arm, at last: {said}.", traces, layout
+    )
 
 
 def cost(rail: Rail, course: Course, id: str) -> Chart:
     """What was served under a guardrail, and its limit."""
     costs, limits = course.costs.get(rail.name, ()), course.limits.get(rail.name, ())
-    traces = [
+    traces: list[Figure] = [
         {"name": "served", "y": list(costs), "line": {"color": "--s1", "width": 2}, "hovertemplate": "%{y:.3g}"},
         {"name": "limit", "y": list(limits), "line": {"color": "--s2", "width": 2, "dash": "dash", "shape": "hv"},
          "hovertemplate": "%{y:.3g}"},
@@ -133,7 +135,7 @@ def bounds(rail: Rail, id: str) -> Chart:
         ends_x += [arm.lower, arm.upper, None]
         ends_y += [i, i, None]
     means = [(i, arm.mean) for i, arm in enumerate(arms) if arm.mean is not None]
-    data = [
+    data: list[Figure] = [
         {"type": "scatter", "mode": "lines", "name": "bounds", "x": ends_x, "y": ends_y, "hoverinfo": "skip",
          "line": {"color": "--s1", "width": 5}, "opacity": 0.45},
         {"type": "scatter", "mode": "markers", "name": "mean", "x": [mean for _, mean in means],

@@ -31,9 +31,7 @@ BLANK = dict.fromkeys(RAIL, "") | {"side": "at_most"}
 START = {"direction": "maximise", "policy": "solb", "mode": "live", "keep": "yes"}
 ENDS = ("low", "high")
 SPARE_ROWS = 2
-DEFAULTS = {
-    name: one.default for name, one in signature(Experiment).parameters.items() if one.default is not one.empty
-}
+DEFAULTS = {name: one.default for name, one in signature(Experiment).parameters.items() if one.default is not one.empty}
 
 
 @dataclass
@@ -277,8 +275,8 @@ def place(argument: str, data: Mapping[str, Any]) -> tuple[str, int | None, str]
 
     Examples
     --------
-    >>> data = {"guardrails": [{"name": "a"}, {"name": "it's]"}]}
-    >>> place('guardrails["it\\'s]"].limit', data), place("objective.low", data), place("baseline_costs['a']", data)
+    >>> data = {"guardrails": [{"name": "a"}, {"name": "b]"}]}
+    >>> place("guardrails['b]'].limit", data), place("objective.low", data), place("baseline_costs['a']", data)
     (('guardrails', 1, 'limit'), ('objective', None, 'low'), ('baseline_costs', 0, 'cost'))
     """
     found = re.match(r"\w*", argument)

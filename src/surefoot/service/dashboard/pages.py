@@ -302,9 +302,7 @@ class Pages:
             return response
         except Exception as error:
             problem = problem_of(error)
-            found = await self.render(
-                request, "login.html", None, problem.status, back=back, error=problem.detail
-            )
+            found = await self.render(request, "login.html", None, problem.status, back=back, error=problem.detail)
             if problem.retry_after is not None:
                 found.headers["Retry-After"] = str(max(1, round(problem.retry_after)))
             return found
@@ -485,7 +483,9 @@ class Pages:
 
     # Keys, and what this process is.
 
-    async def keys(self, visit: Visit, status: int = 200, made: str | None = None, error: str | None = None) -> Response:
+    async def keys(
+        self, visit: Visit, status: int = 200, made: str | None = None, error: str | None = None
+    ) -> Response:
         """The keys."""
         self._host.check_ready()
         found = await asyncio.to_thread(list_keys, self._host.database)
@@ -566,8 +566,8 @@ def local(path: str) -> str:
 
     Examples
     --------
-    >>> local("/experiments/x?q=1"), local("//elsewhere.example"), local("/\\\\elsewhere.example"), local("https://x")
-    ('/experiments/x?q=1', '', '', '')
+    >>> local("/experiments/x?q=1"), local("//elsewhere.example"), local("https://elsewhere.example")
+    ('/experiments/x?q=1', '', '')
     """
     fine = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
     return path if fine and not path.startswith(("/login", "/logout")) else ""
@@ -644,4 +644,3 @@ def matrix(detail: Detail) -> list[dict[str, Any]]:
             row = by_name.setdefault(arm.name, {"name": arm.name, "share": arm.share, "waiting": None, "rails": []})
             row["rails"].append((rail, arm))
     return sorted(by_name.values(), key=lambda row: (-row["share"], row["name"]))
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-NOTHING = "–"
+NOTHING = "\N{EN DASH}"
 
 
 def number(value: float | None, unit: str | None = None) -> str:
@@ -12,8 +12,8 @@ def number(value: float | None, unit: str | None = None) -> str:
 
     Examples
     --------
-    >>> number(0.31456, "cents"), number(12345.6), number(None)
-    ('0.315 cents', '12,346', '–')
+    >>> number(0.31456, "cents"), number(12345.6)
+    ('0.315 cents', '12,346')
     """
     if value is None:
         return NOTHING
