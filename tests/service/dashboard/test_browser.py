@@ -37,7 +37,7 @@ PAGES = {
     "arms": "/experiments/fifty-arms/arms", "course": "/experiments/llm-routing/course",
     "act": "/experiments/routing/stop", "change": "/experiments/routing/change", "lookup": "/decisions",
     "decision": f"/decisions/{DECISION}", "new": "/new", "keys": "/keys", "revoke": "/keys/1/revoke", "about": "/about",
-    "missing": "/nowhere",
+    "missing": "/nowhere", "login": "/login",
 }  # fmt: skip
 
 ALIKE = ("markup", "held", "measuring", "fifty-arms")
