@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from surefoot.service.host import Host
 from tests.service.conftest import Api, started
-from tests.service.dashboard.fake import MADE, Fake
+from tests.service.dashboard.fake import MADE, PREFIXES, Fake
 
 
 class Browser:
@@ -63,6 +63,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with known([*MADE]):
         for api in started(str(tmp_path_factory.mktemp("site") / "surefoot.db"), source=Fake):
             api.create()
+            api.host.prefixes |= PREFIXES
             yield api
 
 

@@ -27,7 +27,8 @@ NOW = 1_790_000_000.0
 MARKUP = "<script>alert(1)</script>"
 QUOTES = """it's "R&D" <b>bold</b>"""
 REASON = "<img src=x onerror=alert(1)> & why"
-DECISION = "f3k9-17"
+DECISION, ODD_DECISION = "f3k9-17", "m4rk-18"
+PREFIXES = {"f3k9": "llm-routing", "m4rk": "markup"}
 
 MODELS = ["in-house", "balanced", "flagship", "fast", "reasoning"]
 SPENDING = [
@@ -202,7 +203,7 @@ class Fake:
         return replace(detail, summary=replace(detail.summary, **true), experiment=experiment)
 
     async def explain(self, id: str) -> Explained:
-        experiments = {DECISION: "llm-routing", "f3k9-18": "markup"}
+        experiments = {DECISION: "llm-routing", ODD_DECISION: "markup"}
         if id not in experiments:
             raise Unknown(f"there is no decision {id!r}")
         odd = id != DECISION

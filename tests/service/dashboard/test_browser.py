@@ -19,7 +19,7 @@ from surefoot.storage.database import Database
 from surefoot.storage.keys import create_key
 from tests.servers import ROUTING
 from tests.service.dashboard.conftest import known
-from tests.service.dashboard.fake import DECISION, MADE, MARKUP, Fake
+from tests.service.dashboard.fake import DECISION, MADE, MARKUP, ODD_DECISION, PREFIXES, Fake
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -115,6 +115,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         deadline = time.monotonic() + 120
         while not site.host.ready and time.monotonic() < deadline:
             time.sleep(0.05)
+        site.host.prefixes |= PREFIXES
         yield site
         site.close()
 
@@ -166,6 +167,7 @@ def routing(site: Site, browser: Any) -> str:
     page.wait_for_selector("#result:has-text('hold learning back for about')")
     assert page.inner_text("#error-rail_2_cost") == ""
     assert 'sf.AtMost("spend", 0.4, high=2.0)' in page.inner_text("#result")
+    page.evaluate("scrollTo(0, 0)")
     page.screenshot(path=PICTURES / "form-filled-1280-light.png", full_page=True)
     page.click("text=Begin the experiment")
     page.wait_for_url(f"{site.address}/experiments/routing")
@@ -307,7 +309,7 @@ def test_names_with_markup_stay_text(tab: Tab) -> None:
     tab.go("/experiments/markup")
     tab.drawn()
     assert "<script>" in "".join(tab.page.locator("#allocation .legendtext").all_text_contents())
-    tab.go("/decisions/f3k9-18")
+    tab.go(f"/decisions/{ODD_DECISION}")
     assert MARKUP in tab.page.inner_text("h1")
     assert alerts == []
     tab.check()

@@ -16,7 +16,7 @@ from surefoot.storage.keys import digest_of, list_keys, revoke_key
 from tests.servers import ROUTING
 from tests.service.conftest import Api
 from tests.service.dashboard.conftest import Browser
-from tests.service.dashboard.fake import DECISION, MARKUP, QUOTES, REASON
+from tests.service.dashboard.fake import DECISION, MARKUP, ODD_DECISION, QUOTES, REASON
 
 LOOKING = [
     "/", "/experiments/llm-routing", "/experiments/llm-routing/arms", "/experiments/llm-routing/course", "/decisions",
@@ -233,13 +233,13 @@ def test_a_key_for_one_experiment_sees_that_one_only(site: Api) -> None:
     assert re.findall(r"/experiments/([\w-]+)", page) == ["llm-routing"]
     assert "Keys" not in page
     assert "<dialog" in somebody.text("/experiments/llm-routing")
-    for path, status in {"/experiments/markup": 403, "/decisions/f3k9-18": 404, f"/decisions/{DECISION}": 200,
+    for path, status in {"/experiments/markup": 403, f"/decisions/{ODD_DECISION}": 404, f"/decisions/{DECISION}": 200,
                          "/keys": 403, "/about": 403, "/experiments/routing/hold": 403}.items():  # fmt: skip
         assert somebody.get(path).status_code == status, path
     assert somebody.post("/experiments/routing/hold", reason="x").status_code == 403
     assert somebody.post("/keys", name="x", roles="admin").status_code == 403
     unknown = somebody.get("/decisions/f3k9-99").text
-    assert somebody.get("/decisions/f3k9-18").text.replace("f3k9-18", "") == unknown.replace("f3k9-99", "")
+    assert somebody.get(f"/decisions/{ODD_DECISION}").text.replace(ODD_DECISION, "") == unknown.replace("f3k9-99", "")
     assert somebody.post("/new", **fields(name="another"), do="create").status_code == 403
 
 
@@ -342,7 +342,7 @@ def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser) -> None
 
 
 @pytest.mark.parametrize("path", ["/experiments/markup", "/experiments/markup/arms", "/experiments/markup/course",
-                                  "/experiments/markup/change", "/decisions/f3k9-18", "/"])  # fmt: skip
+                                  "/experiments/markup/change", f"/decisions/{ODD_DECISION}", "/"])  # fmt: skip
 def test_names_and_reasons_are_escaped(admin: Browser, path: str) -> None:
     page = admin.text(path)
     assert MARKUP not in page

@@ -70,7 +70,7 @@ def thinned(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def over_time(course: Course, id: str, title: str, words: str, traces: list[Figure], layout: Figure) -> Chart:
     """A chart over time, with the beginnings of epochs marked."""
-    times = [clock(at) for at in course.at]
+    times = [round(1000.0 * at) for at in course.at]  # as Plotly reads dates
     shapes, notes = list(layout.pop("shapes", [])), []
     for i in range(1, len(times)):
         if course.epochs[i] != course.epochs[i - 1]:
@@ -83,7 +83,7 @@ def over_time(course: Course, id: str, title: str, words: str, traces: list[Figu
     data = [{"x": times, "type": "scatter", "mode": "lines", **trace} for trace in traces]
     head = ["until", *(trace["name"] for trace in traces)]
     shown = percent if layout.get("yaxis", {}).get("tickformat") == ".0%" else number
-    rows = [[at, *(shown(trace["y"][i]) for trace in traces)] for i, at in enumerate(times)]
+    rows = [[at, *(shown(trace["y"][i]) for trace in traces)] for i, at in enumerate(map(clock, course.at))]
     for trace in data:
         trace["name"] = label(trace["name"])
     layout = {"height": HEIGHT, "xaxis": {"type": "date"}, "shapes": shapes, "annotations": notes, **layout}

@@ -369,9 +369,9 @@ class Pages:
         id = str(visit.request.path_params["id"])
         missing = Unknown(f"there is no decision {id!r}")
         try:
-            found = await self._source.explain(id)
-            if not visit.may("read", found.experiment):  # as if it were not there
+            if not visit.may("read", self._host.name_of(id)):  # as if it were not there
                 raise missing
+            found = await self._source.explain(id)
         except Unknown as error:
             said = str(missing if visit.session.key.experiment else error)
             return await self._look_up(visit, 404, id, said)
