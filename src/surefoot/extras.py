@@ -9,6 +9,7 @@ EXTRAS = {
     "httptools": "serve",
     "httpx2": "client",
     "msgspec": "storage",
+    "plotly": "serve",
     "prometheus_client": "serve",
     "psycopg": "postgres",
     "uvicorn": "serve",

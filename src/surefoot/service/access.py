@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from starlette.requests import Request
 
 from surefoot.service.host import Host
@@ -10,29 +12,38 @@ from surefoot.storage.keys import Key, digest_of
 
 BURST = 2.0
 """Seconds' worth of requests that a key may send at once."""
+MANY = 10_000
+"""Buckets that are kept before those that are full again are forgotten."""
 
 
 class Rates:
-    """A token bucket for each key.
+    """A token bucket for each key, or for each of whatever else sends requests.
 
     Parameters
     ----------
     rate
         Requests a second.
+    most
+        Requests at once; by default `BURST` seconds' worth.
+    sentence
+        What a refusal says; it may mention the rate.
     """
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._tokens: dict[int, tuple[float, float]] = {}
+    def __init__(
+        self, rate: float, most: float | None = None, sentence: str = "a key may send {:g} requests a second"
+    ) -> None:
+        self._rate, self._most, self._sentence = rate, most or max(1.0, rate * BURST), sentence.format(rate)
+        self._tokens: dict[Hashable, tuple[float, float]] = {}
 
-    def take(self, key: int, now: float) -> None:
+    def take(self, key: Hashable, now: float) -> None:
         """Count a request; refuse it if there were too many."""
-        most = max(1.0, self._rate * BURST)
-        tokens, at = self._tokens.get(key, (most, now))
-        tokens = min(most, tokens + max(0.0, now - at) * self._rate)
+        tokens, at = self._tokens.get(key, (self._most, now))
+        tokens = min(self._most, tokens + max(0.0, now - at) * self._rate)
         if tokens < 1.0:
-            wait = (1.0 - tokens) / self._rate
-            raise Problem(429, "too-many", f"a key may send {self._rate:g} requests a second", retry_after=wait)
+            raise Problem(429, "too-many", self._sentence, retry_after=(1.0 - tokens) / self._rate)
+        if len(self._tokens) > MANY:  # a bucket that is full again need not be remembered
+            full = self._most / self._rate
+            self._tokens = {one: (left, at) for one, (left, at) in self._tokens.items() if now - at < full}
         self._tokens[key] = tokens - 1.0, now
 
 
@@ -52,13 +63,21 @@ class Access:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise Problem(401, "unauthorised", "send a key as Authorization: Bearer KEY")
-        now, key = self._host.now(), self._host.keys.get(digest_of(secret))
+        return self.admitted(secret)
+
+    def admitted(self, secret: str) -> Key:
+        """The key that this text is, if it is valid and has not sent too much."""
+        key = self._host.keys.get(digest_of(secret))
         if key is None:
             raise Problem(401, "unauthorised", "the key is not known")
-        if not key.valid(now):
+        if not key.valid(self._host.now()):
             raise Problem(401, "unauthorised", "the key has expired or was revoked")
-        self._rates.take(key.id, now)
+        self.count(key)
         return key
+
+    def count(self, key: Key) -> None:
+        """Count a request of a key; refuse it if there were too many."""
+        self._rates.take(key.id, self._host.now())
 
 
 def check_role(key: Key, roles: tuple[str, ...], experiment: str | None) -> None:

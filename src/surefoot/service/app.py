@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from surefoot.service.access import Access, check_role
+from surefoot.service.dashboard.pages import Pages, Source
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
 from surefoot.service.openapi import document
@@ -26,7 +27,13 @@ HOT = {("POST", "/v1/experiments/{name}/decisions"), ("PUT", "/v1/decisions/{id}
 NOBODY = Key(0, "nobody", (), None, 0.0, None, None)
 
 
-def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time, role: str = "all") -> FastAPI:
+def build(
+    url: str,
+    rate: float = RATE,
+    clock: Callable[[], float] = time.time,
+    role: str = "all",
+    source: Callable[[Host], Source] | None = None,
+) -> FastAPI:
     """The service on a database.
 
     Parameters
@@ -39,6 +46,8 @@ def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time, 
         Tells the time, in seconds since 1970.
     role
         "all", "learner" or "decider"; see `Host`.
+    source
+        Makes what the pages have their data from; without it there are no pages.
     """
     host = Host(url, clock, role)
     metrics, access = Metrics(host), Access(host, rate)
@@ -67,6 +76,10 @@ def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time, 
         app.router.routes.append(found)
         if (route.method, route.path) in HOT:
             app.hot[route.method, *shape(route.path)[::2]] = endpoint
+    if source is not None:
+        pages = Pages(host, access, source(host))
+        app.router.routes += pages.routes()
+        app.add_exception_handler(HTTPException, pages.or_page(not_found))
     return app
 
 
