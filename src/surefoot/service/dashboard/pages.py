@@ -156,7 +156,7 @@ class Page:
         request = Request(scope, receive)
         session: Session | None = None
         try:
-            session = self._pages.sessions.find(request)
+            session = await self._pages.sessions.find(request)
             response = await self._answer(request, session)
         except Exception as error:
             response = await self._pages.failure(request, problem_of(error), session)
@@ -298,7 +298,7 @@ class Pages:
             form = await sent(request)
             back = local(form.get("next", [""])[-1])
             response = see(back or "/")
-            self.sessions.begin(request, form.get("key", [""])[-1].strip(), response)
+            await self.sessions.begin(request, form.get("key", [""])[-1].strip(), response)
             return response
         except Exception as error:
             problem = problem_of(error)
@@ -310,7 +310,7 @@ class Pages:
     async def logout(self, visit: Visit) -> Response:
         """End the session."""
         response = see("/login")
-        self.sessions.end(visit.request, visit.session, response)
+        await self.sessions.end(visit.request, response)
         return response
 
     # Looking.

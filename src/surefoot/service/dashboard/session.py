@@ -1,12 +1,13 @@
 """Logging in: a key is exchanged for a cookie, which is not the key and does not reveal it.
 
-The cookie is a token signed with the digest of the key. All processes of a database know the digest, so any of them can
-check a token, and nothing about sessions is stored. A token ends with its key: when that is revoked or expires, every
-process knows it within seconds. Who can read the digests in the database could sign tokens, as with any secret there.
+The cookie is a random token. The database keeps its SHA-256 and the number of the key, so every process knows a
+session, and a session ends everywhere at once: by logging out, after some hours, or within seconds when its key is
+revoked or expires. Nobody can make a token from what is in the database.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -19,7 +20,8 @@ from starlette.responses import Response
 from surefoot.service.access import Access, Rates
 from surefoot.service.host import Host
 from surefoot.service.problems import Problem
-from surefoot.storage.keys import Key, digest_of
+from surefoot.storage.keys import Key
+from surefoot.storage.sessions import begin_session, end_session, key_of_session
 
 LASTS = 12 * 3600
 """Seconds after which one must log in again."""
@@ -32,7 +34,6 @@ class Session(NamedTuple):
 
     key: Key
     csrf: str  # what every form of this session has in it
-    nonce: str
 
 
 class Sessions:
@@ -51,41 +52,31 @@ class Sessions:
         self._logins = Rates(
             LOGINS_A_SECOND, LOGINS_AT_ONCE, "too many attempts to log in from this address; wait some seconds"
         )
-        self._ended: dict[str, float] = {}  # sessions that were logged out here, until they expire anyway
 
-    def begin(self, request: Request, secret: str, response: Response) -> None:
+    async def begin(self, request: Request, secret: str, response: Response) -> None:
         """Log in with a key: set the cookie of a new session."""
-        self._host.check_started()
-        self._logins.take(request.client.host if request.client else "", self._host.now())
+        self._host.check_ready()
+        now, token = self._host.now(), secrets.token_urlsafe(32)
+        self._logins.take(request.client.host if request.client else "", now)
         key = self._access.admitted(secret)
-        token = f"{key.id}.{int(self._host.now()) + LASTS}.{secrets.token_urlsafe(16)}"
-        self._set_cookie(request, response, f"{token}.{signed('session', digest_of(secret), token)}", LASTS)
+        await asyncio.to_thread(begin_session, self._host.database, token, key.id, now + LASTS, now)
+        self._set_cookie(request, response, token, LASTS)
 
-    def end(self, request: Request, session: Session, response: Response) -> None:
-        """Log out: this process forgets the session, and the browser its cookie."""
-        now = self._host.now()
-        self._ended = {nonce: until for nonce, until in self._ended.items() if until > now}
-        self._ended[session.nonce] = now + LASTS
+    async def end(self, request: Request, response: Response) -> None:
+        """Log out: the session is forgotten, here and in the browser."""
+        await asyncio.to_thread(end_session, self._host.database, token_in(request))
         self._set_cookie(request, response, "", 0)
 
-    def find(self, request: Request) -> Session | None:
+    async def find(self, request: Request) -> Session | None:
         """The session of a request, if it has one that is valid."""
         self._host.check_started()
-        token, _, signature = request.cookies.get(cookie_name(request), "").rpartition(".")
-        id, _, rest = token.partition(".")
-        expires, _, nonce = rest.partition(".")
-        if not (id.isascii() and id.isdigit() and expires.isascii() and expires.isdigit()):
-            return None
-        now = self._host.now()
-        found = next(((digest, key) for digest, key in self._host.keys.items() if str(key.id) == id), None)
-        if found is None or nonce in self._ended:
-            return None
-        digest, key = found
-        genuine = hmac.compare_digest(signed("session", digest, token).encode(), signature.encode())
-        if not genuine or now >= int(expires) or not key.valid(now):
+        token, now = token_in(request), self._host.now()
+        id = await asyncio.to_thread(key_of_session, self._host.database, token, now) if token else None
+        key = next((key for key in self._host.keys.values() if key.id == id), None)
+        if key is None or not key.valid(now):
             return None
         self._access.count(key)
-        return Session(key, signed("form", digest, token), nonce)
+        return Session(key, form_token(token))
 
     @staticmethod
     def _set_cookie(request: Request, response: Response, value: str, lasts: int) -> None:
@@ -113,15 +104,14 @@ def check_csrf(session: Session, sent: str) -> None:
         raise Problem(403, "forbidden", "the form is not of this session; load the page again and repeat it")
 
 
-def signed(purpose: str, digest: str, text: str) -> str:
-    """The signature of a text under the digest of a key.
+def token_in(request: Request) -> str:
+    """The token in the cookie of a request."""
+    return request.cookies.get(cookie_name(request), "")
 
-    Examples
-    --------
-    >>> signed("session", "00", "a") == signed("form", "00", "a")
-    False
-    """
-    return hmac.new(digest.encode(), f"surefoot {purpose} {text}".encode(), hashlib.sha256).hexdigest()
+
+def form_token(token: str) -> str:
+    """What the forms of a session have in them: only who has the token, or has seen a form, knows it."""
+    return hashlib.sha256(f"surefoot form {token}".encode()).hexdigest()
 
 
 def is_https(request: Request) -> bool:
