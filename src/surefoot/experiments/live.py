@@ -572,8 +572,7 @@ class Live:
         with self._lock:
             self._ready()
             plan = self._current()
-            shares = dict(zip(self._fold.experiment.arms, plan.strategy.tolist(), strict=True))
-            return status_of(self._fold, shares, 1.0 - plan.weight)
+            return status_of(self._fold, plan.strategy, 1.0 - plan.weight)
 
     def hold(self, reason: str) -> None:
         """Serve the baseline until `resume`."""
