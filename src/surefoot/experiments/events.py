@@ -238,7 +238,7 @@ def superfluous(
     Examples
     --------
     >>> superfluous([(100, 9), (200, 9), (300, 9), (400, 9), (500, 9)], most=3)
-    [200, 100]
+    [100, 200]
     >>> superfluous([(100, 9), (200, 9)], most_bytes=5)
     [100]
     """

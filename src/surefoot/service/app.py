@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from surefoot.service.access import Access, check_role
+from surefoot.service.dashboard.reader import Reader
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
 from surefoot.service.openapi import document
@@ -41,18 +43,21 @@ def build(url: str, rate: float = RATE, clock: Callable[[], float] = time.time, 
         "all", "learner" or "decider"; see `Host`.
     """
     host = Host(url, clock, role)
-    metrics, access = Metrics(host), Access(host, rate)
+    metrics, access, reader = Metrics(host), Access(host, rate), Reader(host)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await host.start()
+        keeping_up = asyncio.create_task(reader.keep_up())
         yield
+        keeping_up.cancel()
+        reader.close()
         await host.stop()
 
     app = Service(
         title="Surefoot", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
     )
-    app.state.host = host
+    app.state.host, app.state.reader = host, reader
     app.add_exception_handler(HTTPException, not_found)
     table = Routes(host, metrics).table()
     described = document(table)

@@ -23,7 +23,7 @@ from surefoot.storage.inbox import ANSWERS, CALLS, new_block
 from surefoot.storage.keys import Key, audit_row, list_keys
 from surefoot.storage.listener import Listener
 from surefoot.storage.log import SqlLog
-from surefoot.storage.snapshots import NEWS
+from surefoot.storage.snapshots import NEWS, read_statuses
 
 ROLES = ("all", "decider", "learner")
 OPERATIONS = frozenset({"hold", "stop", "switch", "resume", "change"})
@@ -286,6 +286,22 @@ class Host(Desk):
         """The status of an experiment; of one that is learnt elsewhere, as it was published last."""
         found = await self.find(name)
         return status_of(found) if isinstance(found, Live) else await self.elsewhere.status(found)
+
+    async def statuses(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The statuses of many experiments, by name, without those that are being changed or are not open."""
+        self.check_started()
+        found, views = {}, {}
+        for name in names:
+            live, view = self.lives.get(name), self.elsewhere.views.get(name)
+            if live is None and view is not None and view.published:
+                views[view.id] = name
+            elif live is not None and self.ready and name not in self.busy and not live.broken:
+                found[name] = status_of(live)
+                await asyncio.sleep(0)  # so that decisions need not wait for all of them
+        if views:
+            read = await asyncio.to_thread(read_statuses, self.database, list(views))
+            found.update({views[id]: status for id, status in read.items()})
+        return found
 
     async def strategy(self, name: str) -> dict[str, Any]:
         """What decisions are drawn from, once it is on disk: nobody draws from what may be forgotten."""
