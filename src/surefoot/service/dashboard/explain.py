@@ -34,6 +34,8 @@ LOOK_BACK = 1_000
 MOST_ROUNDS = 200_000
 """Rounds after a decision among which its own is looked for."""
 SAME = 1e-9
+USED_UP = 0.95
+"""A strategy that uses as much of a limit is at the limit: bounds become a little narrower until the next strategy."""
 MOST_NAMED = 3
 SETTLED, TIMED_OUT = "settled by feedback", "timed out"
 LEARNT = (SETTLED, TIMED_OUT)
@@ -253,13 +255,13 @@ def words_on(moment: Moment, place: int) -> str:
 
 
 def held_back(moment: Moment, chosen: str) -> str:
-    """Which other arms a guardrail held back: the strategy was at its limit, and they are over it at the bounds."""
+    """Which other arms a guardrail held back: the strategy used up its limit, and they are over it, at the bounds."""
     if moment.bounds is None or moment.worst is None or moment.plan.mode != "live" or not moment.experiment.hard:
         return ""
     upper, experiment = moment.bounds[2], moment.experiment
     named: dict[str, list[str]] = {}
     for i, guardrail in enumerate(experiment.guardrails):
-        if moment.worst[i] >= guardrail.threshold - 1e-6:
+        if moment.worst[i] >= USED_UP * guardrail.threshold:
             for place in np.argsort(-upper[i], kind="stable").tolist():
                 arm = experiment.arms[place]
                 if upper[i, place] > guardrail.threshold and arm != chosen and experiment.safe_strategy[place] < 1.0:
