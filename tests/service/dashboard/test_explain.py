@@ -14,7 +14,7 @@ from surefoot.service.dashboard import explain as explain_module
 from surefoot.service.dashboard.explain import explain
 from surefoot.service.dashboard.views import Explained
 from tests.experiments.worlds import DurableMemory
-from tests.service.dashboard.worlds import routing, serve, usual_outcome
+from tests.service.dashboard.worlds import noted, routing, serve, usual_outcome
 
 
 def explained(live: sf.Live, decision: Any, **options: Any) -> Explained:
@@ -226,8 +226,7 @@ def test_checkpoints_shorten_the_replay(monkeypatch: pytest.MonkeyPatch) -> None
     one = live._choice(log.decided(430)[1])  # type: ignore[index]
     full = explained(live, one)
     read: list[int] = []
-    real = log.read
-    monkeypatch.setattr(log, "read", lambda after=0: read.append(after) or real(after))
+    monkeypatch.setattr(log, "read", noted(log.read, read))
     assert explained(live, one, most=210) == full
     assert sorted(read)[1] >= 600  # a log in memory looks for the decision from its start
     monkeypatch.setattr(log, "_checkpoints", {})

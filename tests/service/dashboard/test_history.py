@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import surefoot as sf
 from surefoot.service.dashboard import histories as keeping
 from surefoot.service.dashboard import history as history_module
 from surefoot.service.dashboard.histories import Histories
 from surefoot.service.dashboard.history import MOST_BUCKETS, RECENT_BUCKETS, RECENT_WIDTH, UNIT, History, Row
 from surefoot.storage.database import Database
-from surefoot.storage.histories import load_history, save_history
+from surefoot.storage.histories import load_history, rounds_after, save_history
 from surefoot.storage.schema import experiments, rounds
+from tests.service.dashboard.worlds import noted
 from tests.storage.test_databases import url
 
 __all__ = ["url"]
@@ -164,8 +166,7 @@ def test_a_history_is_read_on_and_survives_a_restart(url: str, monkeypatch: pyte
     assert first.of(1) == fed(rows[:1_000], [50])
     more(database, rows[1_000:])
     read: list[int] = []
-    real = keeping.rounds_after
-    monkeypatch.setattr(keeping, "rounds_after", lambda *given: read.append(given[2]) or real(*given))
+    monkeypatch.setattr(keeping, "rounds_after", noted(rounds_after, read, 2))
     again = caught_up(database)
     assert again.of(1) == fed(rows, [50])
     assert 750 <= min(read) <= 1_000  # it went on from the one that was saved
@@ -213,7 +214,7 @@ def test_a_history_that_cannot_be_saved_is_of_use(tmp_path: Path, monkeypatch: p
     database = filled(str(tmp_path / "x.db"), rows)
 
     def fails(*_: Any, **__: Any) -> None:
-        raise keeping.LogFailure("disk full")
+        raise sf.LogFailure("disk full")
 
     monkeypatch.setattr(keeping, "save_history", fails)
     assert caught_up(database).of(1) == fed(rows, [700])

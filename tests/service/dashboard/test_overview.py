@@ -12,7 +12,7 @@ import surefoot as sf
 from surefoot.service.dashboard import overview
 from surefoot.service.dashboard.overview import MOST_SHARES, OTHERS
 from surefoot.service.dashboard.verdict import Known, verdict
-from surefoot.service.dashboard.views import Rail
+from surefoot.service.dashboard.views import Epoch, Rail
 from surefoot.service.learning import status_of
 from tests.service.dashboard.worlds import QUALITY, history_of, marks_of, routing, serve, shown, usual_outcome
 
@@ -24,7 +24,7 @@ def test_zero_rounds() -> None:
     assert (one.verdict, one.tone) == ("Ready: no decision has been settled in this epoch yet.", "wait")
     assert [(rail.served, rail.recent, rail.kept) for rail in one.rails] == [(None, None, True)] * 2
     assert page.course.rounds == page.course.at == []
-    assert page.epochs == [overview.Epoch(0, None, None, False, 0.05, 0)]
+    assert page.epochs == [Epoch(0, None, None, False, 0.05, 0)]
     assert [item.level for item in page.watch] == [0.0] * 4
 
 
@@ -42,7 +42,7 @@ def test_an_experiment_that_goes_well(well: sf.Live) -> None:
     assert one.verdict.startswith("Both guardrails hold; ")
     assert "better than the baseline" in one.verdict
     assert one.baseline_mean == pytest.approx(QUALITY["in-house"], abs=0.02)
-    assert one.mean == pytest.approx(1.0 - np.mean([each.loss for each in rounds]))
+    assert one.mean == pytest.approx(1.0 - np.mean([each.loss or 0.0 for each in rounds]))
     assert one.mean is not None
     assert one.baseline_mean is not None
     assert one.better == pytest.approx(one.mean / one.baseline_mean - 1.0)
@@ -50,10 +50,10 @@ def test_an_experiment_that_goes_well(well: sf.Live) -> None:
     assert spend.served == pytest.approx(2.0 * np.mean([each.costs["spend"] for each in rounds]))
     assert answered.served == pytest.approx(1.0 - np.mean([each.costs["answered"] for each in rounds]))
     assert spend.recent == pytest.approx(2.0 * np.mean([each.costs["spend"] for each in rounds[-500:]]), rel=0.05)
-    assert spend.bound is not None
-    assert spend.served < spend.bound <= spend.limit + 1e-9
-    assert answered.bound is not None
-    assert answered.served > answered.bound >= answered.limit - 1e-9
+    bounds = [each.bound for each in one.rails if each.bound is not None]
+    served = [each.served for each in one.rails if each.served is not None]
+    assert served[0] < bounds[0] <= spend.limit + 1e-9
+    assert served[1] > bounds[1] >= answered.limit - 1e-9
     assert [arm.share for arm in spend.arms] == sorted((arm.share for arm in spend.arms), reverse=True)
     assert sum(arm.share for arm in spend.arms) == pytest.approx(1.0)
     course = page.course
@@ -144,7 +144,7 @@ def test_half_of_the_feedback_is_lost() -> None:
     lost = {item.arm: item.lost for item in page.waiting}
     assert lost["in-house"] == pytest.approx(0.5, abs=0.1)
     assert np.average(page.course.lost, weights=np.diff([0, *page.course.rounds])) == pytest.approx(0.5, abs=0.05)
-    fed = [each.loss for each in live.log.rounds() if each.source == "feedback"]
+    fed = [each.loss or 0.0 for each in live.log.rounds() if each.source == "feedback"]
     assert page.summary.mean == pytest.approx(1.0 - np.mean(fed))
     assert page.summary.rails[0].served is not None
     assert page.summary.rails[0].served > 0.9  # a time-out counts as the worst case
@@ -166,8 +166,10 @@ def test_held_stopped_shadow_measuring() -> None:
     serve(measuring, 12)
     page = shown(measuring).summary
     assert page.verdict == "Measuring the baseline: 12 rounds so far; nothing else is served yet."
-    assert page.rails[0].bound == pytest.approx(measuring.status().guardrails["spend"].baseline["upper"])
-    assert page.rails[1].bound == pytest.approx(measuring.status().guardrails["answered"].baseline["lower"])
+    measured = [one.baseline for one in measuring.status().guardrails.values()]
+    assert measured[0] is not None
+    assert measured[1] is not None
+    assert (page.rails[0].bound, page.rails[1].bound) == (measured[0].upper, measured[1].lower)
 
 
 def test_a_soft_policy_is_not_said_to_hold() -> None:
@@ -196,10 +198,10 @@ def test_minimising_is_better_when_it_is_less() -> None:
 
     serve(live, 3_000, outcome)
     one = shown(live).summary
-    assert one.better is not None
-    assert one.mean is not None
     assert one.baseline_mean == pytest.approx(30.0, abs=1.0)
-    assert one.mean < one.baseline_mean
+    assert one.mean is not None
+    assert one.mean < 28.0
+    assert one.better is not None
     assert one.better > 0.05
 
 
@@ -254,13 +256,15 @@ def test_guardrails_and_objectives_of_earlier_epochs() -> None:
 
 
 def rail(**changes: Any) -> Rail:
-    usual = {"name": "spend", "unit": "cents", "at_most": True, "limit": 0.4, "low": 0.0, "high": 2.0, "served": 0.3,
-             "recent": 0.3, "bound": 0.4, "arms": (), "kept": True}  # fmt: skip
-    return Rail(**{**usual, **changes})  # type: ignore[arg-type]
+    usual: dict[str, Any] = {
+        "name": "spend", "unit": "cents", "at_most": True, "limit": 0.4, "low": 0.0, "high": 2.0, "served": 0.3,
+             "recent": 0.3, "bound": 0.4, "arms": (), "kept": True,
+    }  # fmt: skip
+    return Rail(**{**usual, **changes})
 
 
 def known(**changes: Any) -> Known:
-    usual = {
+    usual: dict[str, Any] = {
         "state": "running", "reason": None, "shadow": False, "rounds": 1_000, "hard": True, "rails": [rail()] * 3,
              "alarms": [], "better": 0.18, "clear": True, "safe_weight": 0.06, "lost": {}, "lost_share": 0.0,
     }  # fmt: skip

@@ -10,10 +10,12 @@ import pytest
 
 import surefoot as sf
 from surefoot.service.dashboard import reader as reader_module
+from surefoot.service.dashboard.overview import summary
 from surefoot.service.dashboard.reader import Reader
 from surefoot.service.dashboard.views import Detail, Explained, Summary
 from tests.servers import ROUTING
 from tests.service.conftest import Api, started
+from tests.service.dashboard.worlds import noted
 from tests.storage.test_databases import url
 
 __all__ = ["url"]
@@ -108,9 +110,8 @@ def test_alarms_have_their_time(routing: Api) -> None:
 
 def test_many_look_and_it_is_made_once(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "FRESH", 60.0)
-    pages, made = Pages(routing), []
-    real = reader_module.summary
-    monkeypatch.setattr(reader_module, "summary", lambda *given: made.append(1) or real(*given))
+    pages, made = Pages(routing), list[Any]()
+    monkeypatch.setattr(reader_module, "summary", noted(summary, made))
     for _ in range(5):
         pages.list("routing")
     assert len(made) == 1

@@ -77,3 +77,13 @@ def shown(live: sf.Live) -> Detail:
     events = list(live.log.read())
     decided = {one.number: one for _, one in events if isinstance(one, Decided)}
     return detail(status_of(live), history_of(live), marks_of(live), newest=events, decided=decided)
+
+
+def noted(work: Callable[..., Any], calls: list[Any], place: int = 0) -> Callable[..., Any]:
+    """The same function, which notes one of its arguments at each call."""
+
+    def noting(*given: Any) -> Any:
+        calls.append(given[place] if given else 0)
+        return work(*given)
+
+    return noting
