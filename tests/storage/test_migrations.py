@@ -135,7 +135,7 @@ def test_the_checkpoint_and_the_decisions_of_version_0002_are_moved(url: str) ->
 
 def test_milestones_are_found_by_their_index(url: str) -> None:
     busy(url)
-    query = f"SELECT seq FROM events WHERE experiment = 1 AND {schema.MILESTONE.text}"
+    query = f"SELECT experiment, seq, kind, body FROM events WHERE experiment IN (1, 2) AND {schema.MILESTONE.text}"
     with transaction(url) as connection:
         if connection.dialect.name == "sqlite":
             plan = str(connection.execute(sa.text(f"EXPLAIN QUERY PLAN {query}")).all())

@@ -194,6 +194,12 @@ class Live:
         return self._fold.stopped
 
     @property
+    def standing(self) -> tuple[int, str, str | None, bool]:
+        """The epoch, the state, why it is held, and whether it is in shadow mode."""
+        fold = self._fold
+        return fold.epoch, fold.state, fold.held, fold.shadow
+
+    @property
     def pending(self) -> int:
         """How many decisions wait for feedback."""
         return len(self._fold.order.open)

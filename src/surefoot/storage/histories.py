@@ -47,8 +47,8 @@ def milestones(database: Database, among: Iterable[int]) -> dict[int, list[tuple
     found: dict[int, list[tuple[int, Event]]] = {one: [] for one in among}
     columns = events.c.experiment, events.c.seq, events.c.kind, events.c.body
     for some in chunks(sorted(found), IDS_AT_ONCE):
-        query = sa.select(*columns).where(events.c.experiment.in_(some), MILESTONE).order_by(events.c.seq)
-        for experiment, seq, kind, body in database.rows(query):
+        query = sa.select(*columns).where(events.c.experiment.in_(some), MILESTONE)
+        for experiment, seq, kind, body in sorted(database.rows(query)):  # SQLite would sort by reading all events
             found[experiment].append((seq, made(kind, decode(body))))
     return found
 

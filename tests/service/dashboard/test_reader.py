@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import surefoot as sf
+from surefoot.service import host
 from surefoot.service.dashboard import reader as reader_module
 from surefoot.service.dashboard.overview import summary
 from surefoot.service.dashboard.reader import Reader
@@ -49,6 +50,9 @@ class Pages:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "FRESH", 0.0)
+    monkeypatch.setattr(reader_module, "IDLE", 0.0)
+    monkeypatch.setattr(reader_module, "DELAYS_EVERY", 0.0)
+    monkeypatch.setattr(host, "LATELY", 0.0)
 
 
 def until(what: Any) -> Any:
@@ -110,6 +114,7 @@ def test_alarms_have_their_time(routing: Api) -> None:
 
 def test_many_look_and_it_is_made_once(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "FRESH", 60.0)
+    monkeypatch.setattr(reader_module, "IDLE", 60.0)
     pages, made = Pages(routing), list[Any]()
     monkeypatch.setattr(reader_module, "summary", noted(summary, made))
     for _ in range(5):
@@ -147,7 +152,7 @@ def test_a_page_does_not_wait_for_all_rounds(routing: Api, monkeypatch: pytest.M
     pages = Pages(routing)
     traffic(routing)
     monkeypatch.setattr(histories, "AT_ONCE", 5)
-    monkeypatch.setattr(reader_module, "BUDGET", 0.0)
+    monkeypatch.setattr(reader_module, "BUDGET", 1e-9)
     assert pages.detail().course.rounds[-1] == 5
     pages.catch_up()
     assert pages.detail().course.rounds[-1] == 38

@@ -11,7 +11,7 @@ import numpy as np
 import surefoot as sf
 from surefoot.experiments.events import Alarm, Changed, Created, Decided
 from surefoot.service.dashboard.history import History, Row
-from surefoot.service.dashboard.overview import Marks, detail
+from surefoot.service.dashboard.overview import Marks, delays_of, detail
 from surefoot.service.dashboard.views import Detail
 from surefoot.service.learning import status_of
 
@@ -76,7 +76,7 @@ def shown(live: sf.Live) -> Detail:
     """The page of an experiment."""
     events = list(live.log.read())
     decided = {one.number: one for _, one in events if isinstance(one, Decided)}
-    return detail(status_of(live), history_of(live), marks_of(live), newest=events, decided=decided)
+    return detail(status_of(live), history_of(live), marks_of(live), None, delays_of(events, decided), decided)
 
 
 def noted(work: Callable[..., Any], calls: list[Any], place: int = 0) -> Callable[..., Any]:

@@ -259,16 +259,19 @@ def held_back(moment: Moment, chosen: str) -> str:
     if moment.bounds is None or moment.worst is None or moment.plan.mode != "live" or not moment.experiment.hard:
         return ""
     upper, experiment = moment.bounds[2], moment.experiment
-    named: dict[str, list[str]] = {}
+    rails: dict[str, tuple[str, ...]] = {}
     for i, guardrail in enumerate(experiment.guardrails):
         if moment.worst[i] >= USED_UP * guardrail.threshold:
             for place in np.argsort(-upper[i], kind="stable").tolist():
                 arm = experiment.arms[place]
                 if upper[i, place] > guardrail.threshold and arm != chosen and experiment.safe_strategy[place] < 1.0:
-                    named.setdefault(arm, []).append(guardrail.name)
-    parts = [f"{arm} was held back by {listed(rails)}" for arm, rails in list(named.items())[:MOST_NAMED]]
-    if len(named) > MOST_NAMED:
-        parts.append(f"and so were {len(named) - MOST_NAMED} more")
+                    rails[arm] = (*rails.get(arm, ()), guardrail.name)
+    parts = []
+    for names in dict.fromkeys(rails.values()):
+        arms = [arm for arm in rails if rails[arm] == names]
+        more = [f"{len(arms) - MOST_NAMED} more"] if len(arms) > MOST_NAMED else []
+        verb = "was" if len(arms) == 1 else "were"
+        parts.append(f"{listed(arms[:MOST_NAMED] + more)} {verb} held back by {listed(names)}")
     return ", ".join(parts)
 
 

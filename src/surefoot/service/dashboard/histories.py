@@ -12,7 +12,7 @@ from surefoot.service.problems import logger
 from surefoot.storage.database import Database
 from surefoot.storage.histories import last_round, load_history, rounds_after, save_history
 
-AT_ONCE = 5_000
+AT_ONCE = 2_000
 SAVE_EVERY = 20_000
 """Rounds after which a history is saved: a process that starts reads no more than these again."""
 

@@ -108,6 +108,8 @@ class History(Struct):
     """The newest decisions of the last epoch, in buckets of `RECENT_WIDTH`."""
     totals: dict[int, dict[int, Total]] = field(default_factory=dict)
     """By epoch and arm."""
+    costs: dict[int, dict[str, int]] = field(default_factory=dict)
+    """By epoch: the sum of each guardrail, over all decisions."""
 
     def add(self, rows: Sequence[Any]) -> None:
         """Take in the rounds that follow; each has the fields of `Row`."""
@@ -126,6 +128,9 @@ class History(Struct):
             total = totals.setdefault(arm, Total())
             for name, value in zip(Total.__struct_fields__, sums, strict=True):
                 setattr(total, name, getattr(total, name) + value)
+        costs = self.costs.setdefault(epoch, {})
+        for name, cost in run.bucket(0, run.size).costs.items():
+            costs[name] = costs.get(name, 0) + cost
         start = 0
         while start < run.size:
             start = _fill(self.buckets, run, start, self.widths.setdefault(epoch, 1))
@@ -148,7 +153,7 @@ class History(Struct):
         (epoch, most), *_ = Counter(one.epoch for one in self.buckets).most_common(1)
         if most == 1:
             oldest = self.buckets.pop(0).epoch
-            del self.widths[oldest], self.totals[oldest]
+            del self.widths[oldest], self.totals[oldest], self.costs[oldest]
             return
         self.widths[epoch] *= 2
         first = next(i for i, one in enumerate(self.buckets) if one.epoch == epoch)

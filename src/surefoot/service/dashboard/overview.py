@@ -6,7 +6,10 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from surefoot.experiments.events import Alarm, Changed, Created, Decided, Event, Expired, Late, Reported
 from surefoot.experiments.experiment import Experiment
@@ -57,7 +60,7 @@ def summary(
     most_arms
         How many arms to show of each guardrail; None for all of them.
     """
-    experiment = Experiment.from_dict(status["experiment"])
+    experiment = experiment_of(status["experiment"])
     epoch, objective = status["epoch"], experiment.objective
     compared = compare(experiment, history, epoch)
     rails = rails_of(experiment, status, history, most_arms)
@@ -120,12 +123,13 @@ def rails_of(
     """The guardrails."""
     strategy = status["strategy"]
     arms = sorted(strategy, key=strategy.__getitem__, reverse=True)[:most_arms]
-    epoch = [one for one in history.buckets if one.epoch == status["epoch"]]
+    epoch = status["epoch"]
+    sums, count = history.costs.get(epoch, {}), sum(one.count for one in history.totals.get(epoch, {}).values())
     recent = [one for one in history.recent if one.epoch == status["epoch"]]
     found = []
     for guardrail, known in zip(experiment.guardrails, status["guardrails"], strict=True):
         at_most = guardrail.less_is_better
-        served, bound = mean_cost(guardrail, epoch), known.get("bound")
+        served, bound = mean_of(guardrail, sums.get(guardrail.name, 0), count), known.get("bound")
         if known["baseline"] is not None:  # while it is measured, nothing else is served
             bound = known["baseline"]["upper" if at_most else "lower"]
         kept = served is None or (served <= guardrail.limit if at_most else served >= guardrail.limit)
@@ -140,8 +144,12 @@ def rails_of(
 def mean_cost(guardrail: Guardrail, buckets: Iterable[Bucket]) -> float | None:
     """The mean of a guardrail in some buckets, in natural units; None if there is nothing in them."""
     some = [one for one in buckets if guardrail.name in one.costs]
-    count = sum(one.count for one in some)
-    return guardrail.value(sum(one.costs[guardrail.name] for one in some) * UNIT / count) if count else None
+    return mean_of(guardrail, sum(one.costs[guardrail.name] for one in some), sum(one.count for one in some))
+
+
+def mean_of(guardrail: Guardrail, cost: int, count: int) -> float | None:
+    """The mean of a guardrail, in natural units; None if there is nothing."""
+    return guardrail.value(cost * UNIT / count) if count else None
 
 
 def alarms_of(marks: Marks) -> list[dict[str, Any]]:
@@ -158,7 +166,17 @@ def alarms_of(marks: Marks) -> list[dict[str, Any]]:
 def experiments_in(marks: Marks) -> dict[int, Experiment]:
     """The experiment of each epoch."""
     begun = (one for _, one in marks if isinstance(one, Created | Changed))
-    return {getattr(one, "epoch", 0): Experiment.from_dict(one.experiment) for one in begun}
+    return {getattr(one, "epoch", 0): experiment_of(one.experiment) for one in begun}
+
+
+def experiment_of(data: Mapping[str, Any]) -> Experiment:
+    """The experiment that `to_dict` wrote."""
+    return _experiment(msgspec.json.encode(data))
+
+
+@lru_cache(1_000)
+def _experiment(data: bytes) -> Experiment:
+    return Experiment.from_dict(msgspec.json.decode(data))
 
 
 def detail(
@@ -166,7 +184,7 @@ def detail(
     history: History,
     marks: Marks,
     per_minute: float | None = None,
-    newest: Sequence[tuple[int, Event]] = (),
+    delays: Mapping[str, Sequence[float]] | None = None,
     decided: Mapping[int, Decided] | None = None,
     times: Mapping[int, float | None] | None = None,
     audit: Sequence[Mapping[str, Any]] = (),
@@ -178,10 +196,10 @@ def detail(
     ----------
     status, history, marks, per_minute
         As for `summary`.
-    newest
-        The newest events.
+    delays
+        By arm: how long feedback took lately.
     decided
-        Decisions by their numbers: those that feedback in `newest` is about, and the last one of each bucket.
+        The last decision of each bucket, by its number.
     times
         When alarms were raised, by the number of the event.
     audit
@@ -194,7 +212,7 @@ def detail(
     return Detail(
         summary=shown,
         course=course_of(history, experiments_in(marks), decided),
-        waiting=waiting_of(status, delays_of(newest, decided)),
+        waiting=waiting_of(status, delays or {}),
         watch=watch_of(status, shown.alarms),
         epochs=epochs_of(history, marks),
         delta_spent=status["delta_spent"],

@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from surefoot.experiments.errors import Unknown
-from surefoot.experiments.events import Reported, number_in
+from surefoot.experiments.events import Decided, Reported, number_in
 from surefoot.service.dashboard.explain import explain
 from surefoot.service.dashboard.histories import Histories
 from surefoot.service.dashboard.history import History
-from surefoot.service.dashboard.overview import alarms_of, detail, summary, time_of
+from surefoot.service.dashboard.overview import alarms_of, delays_of, detail, summary, time_of
 from surefoot.service.dashboard.views import Detail, Explained, Summary
+from surefoot.service.elsewhere import woken
 from surefoot.service.host import Host
 from surefoot.service.problems import logger
 from surefoot.service.rounds import shown
@@ -33,8 +34,10 @@ from surefoot.storage.log import SqlLog
 
 T = TypeVar("T")
 
-FRESH = 1.0
-"""Seconds for which what was made for one viewer is shown to the next."""
+FRESH, IDLE = 5.0, 60.0
+"""Seconds for which what was made for one viewer is shown to the next; for longer if nothing has happened."""
+DELAYS_EVERY = 10.0
+"""Seconds after which delays of feedback are counted again."""
 BUDGET = 0.1
 """Seconds that a page may spend on reading new rounds; the rest is read in the background."""
 CATCH_UP_EVERY, SLICE, REST = 30.0, 0.02, 0.06
@@ -71,7 +74,10 @@ class Reader:
         self._paces: dict[str, deque[tuple[float, int]]] = {}
         self._statuses: dict[str, Mapping[str, Any]] = {}
         self._made: dict[Any, tuple[float, Any, Any]] = {}
+        self._weights: dict[str, dict[int, Decided]] = {}  # the last decision of each bucket
+        self._delays: dict[str, tuple[float, dict[str, list[float]]]] = {}
         self._looked = float("-inf")
+        self._behind = asyncio.Event()
 
     async def summaries(self, names: list[str]) -> list[Summary]:
         """These experiments, in this order, without those of which nothing is known yet."""
@@ -79,8 +85,8 @@ class Reader:
         async with self._one:
             statuses = await self._known(names)
             old = [name for name in statuses if self._kept("list", name, statuses[name]) is None]
-            if old:
-                await self._run(self._summaries, old, statuses)
+            if old and not await self._run(self._summaries, old, statuses):
+                self._behind.set()
             return [self._made["list", name][2] for name in names if name in statuses]
 
     async def detail(self, name: str, audit: bool) -> Detail:
@@ -95,6 +101,8 @@ class Reader:
             if kept is None:
                 kept = await self._run(self._detail, name, status, prefix, audit)
                 self._keep(f"detail {audit}", name, status, kept)
+                if self._rounds.get(name) != status["rounds"]:
+                    self._behind.set()
         return kept  # type: ignore[no-any-return]
 
     async def explain(self, id: str) -> Explained:
@@ -114,7 +122,7 @@ class Reader:
     async def keep_up(self) -> None:
         """Read new rounds now and then, a little at a time, so that whoever looks first need not wait."""
         while True:
-            await asyncio.sleep(CATCH_UP_EVERY)
+            await woken(self._behind, CATCH_UP_EVERY)
             looked = time.monotonic() - self._looked < LOOKED_AT
             if self._host.ready and (looked or self._host.role != "decider"):
                 try:
@@ -154,11 +162,13 @@ class Reader:
     # What was made for another viewer.
 
     def _kept(self, what: str, name: str, status: Mapping[str, Any]) -> Any:
-        at, of, found = self._made.get((what, name), (float("-inf"), None, None))
-        return found if time.monotonic() - at < FRESH and of == self._state(status) else None
+        at, of, found = self._made.get((what, name), (float("-inf"), {}, None))
+        idle = of is status and self._rounds.get(name) == status["rounds"]
+        lasts = IDLE if idle else FRESH
+        return found if time.monotonic() - at < lasts and of and self._state(of) == self._state(status) else None
 
     def _keep(self, what: str, name: str, status: Mapping[str, Any], found: Any) -> None:
-        self._made[what, name] = time.monotonic(), self._state(status), found
+        self._made[what, name] = time.monotonic(), status, found
 
     @staticmethod
     def _state(status: Mapping[str, Any]) -> Any:
@@ -167,7 +177,8 @@ class Reader:
 
     # In a thread.
 
-    def _summaries(self, names: list[str], statuses: Mapping[str, Mapping[str, Any]]) -> None:
+    def _summaries(self, names: list[str], statuses: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Make summaries; returns whether all rounds are in them."""
         database, until = self._host.database, time.monotonic() + BUDGET
         marks = milestones(database, [self._number(database, name) for name in names])
         for name in names:
@@ -178,25 +189,38 @@ class Reader:
                 pace = self._pace(name, history)
                 found = summary(statuses[name], history, marks[number], pace, LIST_ARMS)
             self._keep("list", name, statuses[name], found)
+        return all(self._rounds.get(name) == statuses[name]["rounds"] for name in names)
 
     def _detail(self, name: str, status: Mapping[str, Any], prefix: str, audit: bool) -> Detail:
         database = self._host.database
         number = self._number(database, name)
         self._look(name, number, status, BUDGET)
         marks = milestones(database, [number])[number]
-        last = last_event(database, number)
-        newest = events_between(database, number, last - NEWEST_EVENTS + 1, last)
         with self.histories.lock:
-            buckets = [one.decision for one in self.histories.of(number).buckets]
-        wanted = {event.number for _, event in newest if isinstance(event, Reported)}
-        decided = decisions(database, number, {*buckets, *wanted})
+            buckets = {one.decision for one in self.histories.of(number).buckets}
+        known = self._weights.get(name, {})
+        decided = {one: known[one] for one in buckets if one in known}
+        decided |= decisions(database, number, buckets - decided.keys())
+        self._weights[name] = decided
         times = {alarm["seq"]: alarm_time(database, number, alarm["seq"]) for alarm in alarms_of(marks)[:50]}
         entries = read_audit(database, name, limit=NEWEST_ENTRIES, newest=True) if audit else ()
         rounds = [shown(one, prefix) for one in newest_rounds(database, number, NEWEST_ROUNDS)]
         with self.histories.lock:
             history = self.histories.of(number)
             pace = self._pace(name, history)
-            return detail(status, history, marks, pace, newest, decided, times, entries, rounds)
+            delays = self._delays_of(database, name, number)
+            return detail(status, history, marks, pace, delays, decided, times, entries, rounds)
+
+    def _delays_of(self, database: Database, name: str, number: int) -> dict[str, list[float]]:
+        at, found = self._delays.get(name, (float("-inf"), {}))
+        if time.monotonic() - at >= DELAYS_EVERY:
+            last = last_event(database, number)
+            newest = events_between(database, number, last - NEWEST_EVENTS + 1, last)
+            decided = {one.number: one for _, one in newest if isinstance(one, Decided)}
+            wanted = {one.number for _, one in newest if isinstance(one, Reported)}
+            found = delays_of(newest, decided | decisions(database, number, wanted - decided.keys()))
+            self._delays[name] = time.monotonic(), found
+        return found
 
     def _number(self, database: Database, name: str) -> int:
         if name not in self._numbers:
@@ -205,7 +229,7 @@ class Reader:
 
     def _look(self, name: str, number: int, status: Mapping[str, Any], seconds: float) -> None:
         """Read new rounds, if there are any."""
-        if self._rounds.get(name) != status["rounds"] and self.histories.catch_up(number, seconds):
+        if self._rounds.get(name) != status["rounds"] and seconds > 0.0 and self.histories.catch_up(number, seconds):
             self._rounds[name] = status["rounds"]
 
     def _pace(self, name: str, history: History) -> float | None:
