@@ -107,8 +107,8 @@ def test_the_report_of_an_export_is_drawn_without_the_database(db: str, tmp_path
 
 
 def test_the_database_is_upgraded(tmp_path: Path, db: str) -> None:
-    assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0002\n"
-    assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0002 already\n"
+    assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0003\n"
+    assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0003 already\n"
 
 
 @pytest.mark.parametrize("command", [["replay", "x"], ["export", "x", "--out", "y"], ["keys", "list"]])

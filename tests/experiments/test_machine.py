@@ -389,7 +389,7 @@ class Machine(RuleBasedStateMachine):
         before = self.live._fold.digest()
         if isinstance(self.log, sf.MemoryLog):
             if rng.random() < 0.5:
-                self.log._checkpoint = None
+                self.log._checkpoints = {}
         else:
             self.log.database.engine.dispose()  # type: ignore[attr-defined]
             self.log = self.new_log()

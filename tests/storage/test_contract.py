@@ -97,8 +97,37 @@ class Forgetful(sf.MemoryLog):
 
 class FirstCheckpoint(sf.MemoryLog):
     def save_checkpoint(self, last: int, state: bytes) -> None:
-        if self._checkpoint is None:
+        if not self._checkpoints:
             super().save_checkpoint(last, state)
+
+
+class NewestCheckpoint(sf.MemoryLog):
+    """It keeps no earlier ones."""
+
+    def save_checkpoint(self, last: int, state: bytes) -> None:
+        self._checkpoints = {last: state}
+
+
+class EveryCheckpoint(sf.MemoryLog):
+    """It drops none."""
+
+    def save_checkpoint(self, last: int, state: bytes) -> None:
+        self._checkpoints[last] = state
+
+
+class NotBefore(sf.MemoryLog):
+    """It gives a state that the event is in."""
+
+    def checkpoint(self, before: int | None = None) -> tuple[int, bytes] | None:
+        return super().checkpoint(None if before is None else before + 1)
+
+
+class DecidedByPlace(sf.MemoryLog):
+    """It takes the number of a decision for its place in the log."""
+
+    def decided(self, number: int) -> tuple[int, Decided] | None:
+        found = [one for one in self.read() if isinstance(one[1], Decided)]
+        return found[number] if number < len(found) else None  # type: ignore[return-value]
 
 
 class AboutAll(sf.MemoryLog):
@@ -134,6 +163,10 @@ REFUSED_BY: dict[Any, str] = {
     LooseKeys: "test_with_key_gives_the_decisions_under_a_key",
     Forgetful: "test_a_log_outlives_its_process",
     FirstCheckpoint: "test_the_newest_checkpoint_is_kept",
+    NewestCheckpoint: "test_earlier_checkpoints_are_kept_but_not_too_many",
+    EveryCheckpoint: "test_checkpoints_are_not_too_large_together",
+    NotBefore: "test_checkpoints_are_not_too_large_together",
+    DecidedByPlace: "test_decided_gives_a_decision_and_the_number_of_its_event",
     AboutAll: "test_about_gives_what_followed_a_decision",
     FirstRounds: "test_rounds_are_read_from_a_number_on",
     Hiding: "test_what_was_appended_is_seen_at_once",

@@ -19,8 +19,8 @@ from tests.experiments.worlds import GOOD, make
 from tests.storage.test_databases import url
 
 __all__ = ["url"]
-LATER = {"rounds", "snapshots", "inbox", "answers", "blocks"}
-"""The tables that came with version 0002."""
+LATER = {"rounds", "snapshots", "inbox", "answers", "blocks", "histories", "sessions"}
+"""The tables that came after version 0001."""
 
 
 def differences(url: str, metadata: sa.MetaData = schema.metadata) -> list[Any]:
@@ -82,14 +82,68 @@ def test_rounds_of_an_older_database_are_filled_in(url: str) -> None:
     with transaction(url) as connection:  # as it was in version 0001
         for view in schema.VIEWS:
             connection.exec_driver_sql(f"DROP VIEW {view}")
+        as_before_0003(connection)
         for table in later:
-            table.drop(connection)
+            table.drop(connection, checkfirst=True)
         connection.execute(schema.version.update().values(version_num="0001"))
     assert upgrade(url) == ("0001", schema.HEAD)
     assert differences(url) == []
     live = sf.Live.open(url)
     assert list(live.log.rounds()) == rounds
     live.close()
+
+
+def as_before_0003(connection: sa.Connection) -> None:
+    """Undo what version 0003 has changed; of the checkpoints, the newest stays."""
+    newest = connection.execute(sa.text("SELECT experiment, seq, state FROM checkpoints ORDER BY seq DESC")).first()
+    schema.histories.drop(connection)
+    schema.sessions.drop(connection)
+    schema.checkpoints.drop(connection)
+    old = sa.Table(
+        "checkpoints", sa.MetaData(),
+        sa.Column("experiment", sa.Integer, sa.ForeignKey(schema.experiments.c.id), primary_key=True),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.LargeBinary, nullable=False),
+    )  # fmt: skip
+    old.create(connection)
+    if newest is not None:
+        connection.execute(old.insert().values(**newest._mapping))
+    connection.execute(sa.text("DROP INDEX events_milestones"))
+    connection.execute(sa.text("UPDATE events SET decision = NULL WHERE kind = 'decided'"))
+    connection.execute(schema.version.update().values(version_num="0002"))
+
+
+def test_the_checkpoint_and_the_decisions_of_version_0002_are_moved(url: str) -> None:
+    busy(url)
+    live = sf.Live.open(url)
+    live.log.save_checkpoint(live.last, live._fold.to_bytes())
+    live.close()
+    live = sf.Live.open(url)
+    expected = live.log.checkpoint(), [live.log.decided(i) for i in range(8)], [live.log.about(i) for i in range(8)]
+    live.close()
+    assert expected[0] is not None
+    assert [one is None for one in expected[1]] == [False] * 7 + [True]
+    with transaction(url) as connection:
+        as_before_0003(connection)
+    assert upgrade(url) == ("0002", schema.HEAD)
+    assert differences(url) == []
+    live = sf.Live.open(url)
+    assert (
+        live.log.checkpoint(), [live.log.decided(i) for i in range(8)], [live.log.about(i) for i in range(8)]
+    ) == expected  # fmt: skip
+    live.close()
+
+
+def test_milestones_are_found_by_their_index(url: str) -> None:
+    busy(url)
+    query = f"SELECT experiment, seq, kind, body FROM events WHERE experiment IN (1, 2) AND {schema.MILESTONE.text}"
+    with transaction(url) as connection:
+        if connection.dialect.name == "sqlite":
+            plan = str(connection.execute(sa.text(f"EXPLAIN QUERY PLAN {query}")).all())
+        else:
+            connection.execute(sa.text("SET enable_seqscan = off"))
+            plan = str(connection.execute(sa.text(f"EXPLAIN {query}")).all())
+    assert "events_milestones" in plan
 
 
 def test_the_views_show_what_happened(url: str) -> None:

@@ -161,6 +161,8 @@ KINDS: dict[str, type[Any]] = {
 }  # fmt: skip
 SETTLING = (Reported, Expired, Cancelled, Late)
 """The events that follow a decision."""
+MOST_CHECKPOINTS, MOST_CHECKPOINT_BYTES = 64, 64_000_000
+"""How many states a log keeps of an experiment, and how large they may be together."""
 
 BLOCKS = 2**31
 ID = re.compile(r"([0-9a-f]{8})-(?:([1-9][0-9]{0,9})\.)?(0|[1-9][0-9]{0,9})", re.ASCII)
@@ -216,6 +218,34 @@ def number_in(id: Any, prefix: str) -> int | None:
     return block * ELSEWHERE + i if i < ELSEWHERE and block < BLOCKS else None
 
 
+def superfluous(
+    kept: Sequence[tuple[int, int]], most: int = MOST_CHECKPOINTS, most_bytes: int = MOST_CHECKPOINT_BYTES
+) -> list[int]:
+    """Which checkpoints to drop: the newest ones stay close together, the older ones are ever further apart.
+
+    The newest one is never dropped. Of the others, the first to go leaves the smallest gap for its age.
+
+    Parameters
+    ----------
+    kept
+        The last event and the size of each checkpoint, oldest first.
+
+    Examples
+    --------
+    >>> superfluous([(100, 9), (200, 9), (300, 9), (400, 9), (500, 9)], most=3)
+    [100, 200]
+    >>> superfluous([(100, 9), (200, 9)], most_bytes=5)
+    [100]
+    """
+    left, dropped = list(kept), []
+    while len(left) > 1 and (len(left) > most or sum(size for _, size in left) > most_bytes):
+        before = [0, *(seq for seq, _ in left)]
+        newest = before[-1]
+        gaps = [(before[i + 2] - before[i]) / (newest - before[i + 1]) for i in range(len(left) - 1)]
+        dropped.append(left.pop(gaps.index(min(gaps)))[0])
+    return dropped
+
+
 class LogFailure(OSError):
     """The log could not be written. What was not acknowledged is lost; open the log again to go on."""
 
@@ -227,7 +257,7 @@ class Log(ABC):
     * `append` may return before the events are durable, and is called by one thread at a time. `wait` returns when they
       are, and may be called by many. An event that was appended in one call is durable only with all of them.
     * If writing fails, `wait` raises `LogFailure` for these events and all later ones, and nothing more is written.
-    * `read`, `about`, `with_key` and `rounds` see everything that was appended, durable or not.
+    * `read`, `about`, `decided`, `with_key` and `rounds` see everything that was appended, durable or not.
     """
 
     durable: bool = True
@@ -250,6 +280,10 @@ class Log(ABC):
         """The events that followed a decision: feedback, time-out, cancellation, late feedback."""
 
     @abstractmethod
+    def decided(self, number: int) -> tuple[int, Decided] | None:
+        """A decision, and the number of its event; None if there is no such decision."""
+
+    @abstractmethod
     def with_key(self, key: str) -> list[Decided]:
         """The decisions that were made under an idempotency key."""
 
@@ -259,11 +293,20 @@ class Log(ABC):
 
     @abstractmethod
     def save_checkpoint(self, last: int, state: bytes) -> None:
-        """Keep the state after this event, to read fewer events when the log is opened again. It is not the truth."""
+        """Keep the state after this event, to read fewer events when the log is opened again. It is not the truth.
+
+        The newest one is kept, and some earlier ones: see `superfluous`.
+        """
 
     @abstractmethod
-    def checkpoint(self) -> tuple[int, bytes] | None:
-        """The newest state that was kept, and the number of the last event in it."""
+    def checkpoint(self, before: int | None = None) -> tuple[int, bytes] | None:
+        """The newest state that was kept, and the number of the last event in it.
+
+        Parameters
+        ----------
+        before
+            Only of the states that lie before this event.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -280,7 +323,7 @@ class MemoryLog(Log):
         self._rounds: list[Settled] = []
         self._about: defaultdict[int, list[Event]] = defaultdict(list)
         self._keys: defaultdict[str, list[Decided]] = defaultdict(list)
-        self._checkpoint: tuple[int, bytes] | None = None
+        self._checkpoints: dict[int, bytes] = {}
 
     def append(self, events: Sequence[Event], rounds: Sequence[Settled] = ()) -> int:
         """Add events; see `Log`."""
@@ -306,6 +349,11 @@ class MemoryLog(Log):
         """What followed a decision; see `Log`."""
         return list(self._about.get(number, ()))
 
+    def decided(self, number: int) -> tuple[int, Decided] | None:
+        """A decision and the number of its event; see `Log`."""
+        found = ((i, one) for i, one in self.read() if type(one) is Decided and one.number == number)
+        return next(found, None)
+
     def with_key(self, key: str) -> list[Decided]:
         """The decisions under a key; see `Log`."""
         return list(self._keys.get(key, ()))
@@ -316,11 +364,15 @@ class MemoryLog(Log):
 
     def save_checkpoint(self, last: int, state: bytes) -> None:
         """Keep a state; see `Log`."""
-        self._checkpoint = last, state
+        kept = {seq: one for seq, one in self._checkpoints.items() if seq < last} | {last: state}
+        for seq in superfluous([(seq, len(one)) for seq, one in kept.items()]):
+            del kept[seq]
+        self._checkpoints = kept
 
-    def checkpoint(self) -> tuple[int, bytes] | None:
+    def checkpoint(self, before: int | None = None) -> tuple[int, bytes] | None:
         """The newest state; see `Log`."""
-        return self._checkpoint
+        found = [seq for seq in self._checkpoints if before is None or seq < before]
+        return (found[-1], self._checkpoints[found[-1]]) if found else None
 
     def close(self) -> None:
         """Nothing to do."""

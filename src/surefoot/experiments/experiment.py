@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from surefoot.experiments.quantities import (
     Guardrail,
@@ -329,10 +330,11 @@ def live_policies() -> tuple[str, ...]:
     """The policies that keep guardrails and need no option (such as the true costs)."""
     from surefoot.policies import REGISTRY
 
-    return tuple(name for name, cls in REGISTRY.items() if cls.kind != "none" and not needs_options(cls))
+    return tuple(name for name, cls in REGISTRY.items() if cls.kind != "none" and not needs_options(cast(Any, cls)))
 
 
-def needs_options(cls: type) -> bool:
+@cache
+def needs_options(cls: Any) -> bool:
     """True if a policy cannot be made from a problem and a seed alone."""
     parameters = list(signature(cls).parameters.values())[1:]
     return any(one.default is one.empty and one.kind is not one.VAR_KEYWORD for one in parameters)

@@ -247,18 +247,20 @@ class Fold:
 
     def certifies(self, strategy: Floats) -> bool:
         """Whether a strategy is safe at the upper bounds on the costs; a soft policy certifies every strategy."""
-        policy = self.policy
         if not self.experiment.hard:
             return True
+        thresholds = self.policy.problem.thresholds
+        return all(cost <= limit + 1e-9 for cost, limit in zip(self.worst_costs(strategy), thresholds, strict=True))
+
+    def worst_costs(self, strategy: Floats) -> list[float]:
+        """For each guardrail the most that a strategy can cost, at the upper bounds on the costs."""
+        policy, n_guardrails = self.policy, len(self._guardrails)
+        upper = np.minimum(1.0, policy.upper_costs) if self._bounded else np.ones((n_guardrails, len(strategy)))
         safe = policy.problem.safe
+        if safe is None:
+            return [float(cost) for cost in upper @ strategy]
         share = safe_share(strategy, safe.strategy)
-        upper = (
-            np.minimum(1.0, policy.upper_costs) if self._bounded else np.ones((len(self._guardrails), len(strategy)))
-        )
-        return all(
-            pessimistic_cost(i, strategy, upper, share, safe.strategy, safe.costs) <= threshold + 1e-9
-            for i, threshold in enumerate(policy.problem.thresholds)
-        )
+        return [pessimistic_cost(i, strategy, upper, share, safe.strategy, safe.costs) for i in range(n_guardrails)]
 
     # What the events lead to.
 

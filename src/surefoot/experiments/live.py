@@ -193,6 +193,12 @@ class Live:
         return self._fold.stopped
 
     @property
+    def standing(self) -> tuple[int, str, str | None, bool]:
+        """The epoch, the state, why it is held, and whether it is in shadow mode."""
+        fold = self._fold
+        return fold.epoch, fold.state, fold.held, fold.shadow
+
+    @property
     def pending(self) -> int:
         """How many decisions wait for feedback."""
         return len(self._fold.order.open)
@@ -571,8 +577,7 @@ class Live:
         with self._lock:
             self._ready()
             plan = self._current()
-            shares = dict(zip(self._fold.experiment.arms, plan.strategy.tolist(), strict=True))
-            return status_of(self._fold, shares, 1.0 - plan.weight)
+            return status_of(self._fold, plan.strategy, 1.0 - plan.weight)
 
     def hold(self, reason: str) -> None:
         """Serve the baseline until `resume`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -77,6 +77,7 @@ class Order:
         self._places = 0
         self.open: dict[int, Pending] = {}
         self.units: dict[str, int] = {}
+        self.waiting: Counter[str] = Counter()  # how many are open, by arm
         self._queues: dict[str, deque[Pending]] = {}
         self._line: deque[Pending] = deque()
         self._due: list[tuple[float, int]] = []
@@ -127,6 +128,7 @@ class Order:
     def _add(self, pending: Pending) -> None:
         event = pending.decided
         self.open[event.number] = pending
+        self.waiting[event.arm] += 1
         heapq.heappush(self._due, (event.due, event.number))
         if event.unit is not None:
             self.units[event.unit] = event.number
@@ -150,6 +152,7 @@ class Order:
         event = pending.decided
         pending.settled = how
         del self.open[event.number]
+        self.waiting[event.arm] -= 1
         if len(self._due) > 2 * len(self.open) + SPARE:  # mostly decisions that were settled long before they are due
             self._due = [(one.decided.due, number) for number, one in self.open.items()]
             heapq.heapify(self._due)

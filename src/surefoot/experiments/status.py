@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from surefoot.experiments.events import Alarm
 from surefoot.experiments.fold import Fold
+from surefoot.rules import Floats
 
 
 class _ByKey:
@@ -34,6 +37,7 @@ class GuardrailStatus(_ByKey):
     limit: float
     arms: Mapping[str, Estimate]
     baseline: Estimate | None  # what is known of the baseline while it is measured
+    bound: float | None = None  # the worst that the strategy can cost at the bounds; None if there are none
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,12 @@ class Status:
         By name: the limit, and for each arm count, mean, lower and upper bound in natural units.
     delta_spent
         Probability with which the guarantee may have failed, in all epochs together.
+    settled
+        Settled decisions in this epoch, for each arm.
+    waiting
+        Decisions that wait for feedback, for each arm.
+    watch
+        How near each guardrail is to an alarm: `what` ("served" or "baseline"), `guardrail` and `level`, from 0 to 1.
     """
 
     name: str
@@ -82,18 +92,30 @@ class Status:
     alarms: list[Alarm]
     guardrails: Mapping[str, GuardrailStatus]
     delta_spent: float
+    settled: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    watch: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The status as JSON-able data."""
-        plain = asdict(self)
+        plain = dict(vars(self))
         plain["alarms"] = [alarm._asdict() for alarm in self.alarms]
-        plain["guardrails"] = [{"name": name, **guardrail} for name, guardrail in plain["guardrails"].items()]
+        plain["guardrails"] = [
+            {
+                "name": name,
+                "limit": one.limit,
+                "arms": {arm: dict(vars(known)) for arm, known in one.arms.items()},
+                "baseline": None if one.baseline is None else dict(vars(one.baseline)),
+                "bound": one.bound,
+            }
+            for name, one in self.guardrails.items()
+        ]
         return plain
 
 
-def status_of(fold: Fold, strategy: Mapping[str, float], safe_weight: float) -> Status:
-    """The status of an experiment in a state."""
-    shares = {arm: fold.lost[arm] / max(1, fold.settled[arm]) for arm in fold.experiment.arms}
+def status_of(fold: Fold, strategy: Floats, safe_weight: float) -> Status:
+    """The status of an experiment in a state, with what the next decision is drawn from."""
+    lost = {arm: fold.lost[arm] / max(1, fold.settled[arm]) for arm in fold.experiment.arms}
     return Status(
         name=fold.experiment.name,
         state=fold.state,
@@ -103,34 +125,42 @@ def status_of(fold: Fold, strategy: Mapping[str, float], safe_weight: float) -> 
         rounds=fold.rounds,
         decisions=fold.order.made,
         pending=len(fold.order.open),
-        strategy=strategy,
+        strategy=dict(zip(fold.experiment.arms, strategy.tolist(), strict=True)),
         safe_weight=safe_weight,
-        lost=shares,
+        lost=lost,
         alarms=list(fold.alarms),
-        guardrails=guardrails_of(fold),
+        guardrails=guardrails_of(fold, strategy),
         delta_spent=fold.delta_spent,
+        settled=dict(fold.settled),
+        waiting={arm: fold.order.waiting[arm] for arm in fold.experiment.arms},
+        watch=fold.watch.levels(),
     )
 
 
-def guardrails_of(fold: Fold) -> dict[str, GuardrailStatus]:
+def guardrails_of(fold: Fold, strategy: Floats) -> dict[str, GuardrailStatus]:
     """What is known of each guardrail, in natural units."""
     experiment, known = fold.experiment, fold.known_costs()
     measured = fold.baseline_costs()
+    costs = None if known is None else fold.worst_costs(strategy)
     found = {}
     for i, guardrail in enumerate(experiment.guardrails):
-        arms = {}
-        for place, arm in enumerate(experiment.arms):
-            count, mean, lower, upper = (part[i, place] for part in known) if known else (0, 0.0, 0.0, 1.0)
-            arms[arm] = estimate(guardrail, int(count), float(mean), float(lower), float(upper))
-        baseline = None
-        if measured is not None:
-            baseline = estimate(guardrail, *(float(part[i, 0]) for part in measured))
-        found[guardrail.name] = GuardrailStatus(guardrail.limit, arms, baseline)
+        if known is None:
+            nothing = Estimate(0, None, guardrail.low, guardrail.high)
+            arms = dict.fromkeys(experiment.arms, nothing)
+        else:
+            estimates = estimates_of(guardrail, *(part[i] for part in known))
+            arms = dict(zip(experiment.arms, estimates, strict=True))
+        baseline = None if measured is None else estimates_of(guardrail, *(part[i] for part in measured))[0]
+        bound = None if costs is None else guardrail.value(costs[i])
+        found[guardrail.name] = GuardrailStatus(guardrail.limit, arms, baseline, bound)
     return found
 
 
-def estimate(guardrail: Any, count: float, mean: float, lower: float, upper: float) -> Estimate:
-    """An estimate of a cost in [0, 1], in natural units."""
-    ends = guardrail.value(max(0.0, lower)), guardrail.value(min(1.0, upper))
-    value = guardrail.value(mean) if count else None
-    return Estimate(int(count), value, min(ends), max(ends))
+def estimates_of(guardrail: Any, counts: Any, means: Floats, lower: Floats, upper: Floats) -> list[Estimate]:
+    """Estimates of costs in [0, 1], in natural units."""
+    ends = guardrail.value(np.maximum(0.0, lower)), guardrail.value(np.minimum(1.0, upper))
+    parts = counts, guardrail.value(means), np.minimum(*ends), np.maximum(*ends)
+    return [
+        Estimate(int(count), value if count else None, low, high)
+        for count, value, low, high in zip(*(part.tolist() for part in parts), strict=True)
+    ]

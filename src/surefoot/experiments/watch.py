@@ -170,6 +170,16 @@ class Watch:
         message = f"{most} is cancelled more often than {least}: if that depends on outcomes, the bounds are wrong"
         return Alarm("cancelled", None, most, self.seen, message, False)
 
+    def levels(self) -> list[dict[str, Any]]:
+        """How near each guardrail is to an alarm: 0 if nothing speaks against it, 1 at the alarm, by the logarithm."""
+        found = []
+        for what, detector in (("served", self.served), ("baseline", self.baseline)):
+            if detector is not None:
+                levels = np.log1p(detector.evidence.mean(axis=1)) / math.log1p(detector.enough)
+                for guardrail, level in zip(self.experiment.guardrails, levels.tolist(), strict=True):
+                    found.append({"what": what, "guardrail": guardrail.name, "level": min(1.0, level)})
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """The watch as JSON-able data."""
         detectors = {"served": self.served, "baseline": self.baseline, "lost": self.lost}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from surefoot.service.access import Access, check_role
 from surefoot.service.dashboard.pages import Pages, Source
+from surefoot.service.dashboard.reader import Reader
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
 from surefoot.service.openapi import document
@@ -47,22 +49,24 @@ def build(
     role
         "all", "learner" or "decider"; see `Host`.
     source
-        Makes what the pages have their data from; without it there are no pages.
+        Makes what the pages have their data from, for tests of the pages; by default a `Reader`.
     """
     host = Host(url, clock, role)
-    metrics, access = Metrics(host), Access(host, rate)
+    metrics, access, reader = Metrics(host), Access(host, rate), Reader(host)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await host.start()
+        keeping_up = asyncio.create_task(reader.keep_up())
         yield
+        keeping_up.cancel()
+        reader.close()
         await host.stop()
 
     app = Service(
         title="Surefoot", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
     )
-    app.state.host = host
-    app.add_exception_handler(HTTPException, not_found)
+    app.state.host, app.state.reader = host, reader
     table = Routes(host, metrics).table()
     described = document(table)
 
@@ -76,10 +80,9 @@ def build(
         app.router.routes.append(found)
         if (route.method, route.path) in HOT:
             app.hot[route.method, *shape(route.path)[::2]] = endpoint
-    if source is not None:
-        pages = Pages(host, access, source(host))
-        app.router.routes += pages.routes()
-        app.add_exception_handler(HTTPException, pages.or_page(not_found))
+    pages = Pages(host, access, reader if source is None else source(host))
+    app.router.routes += pages.routes()
+    app.add_exception_handler(HTTPException, pages.or_page(not_found))
     return app
 
 

@@ -23,13 +23,14 @@ from surefoot.storage.inbox import ANSWERS, CALLS, new_block
 from surefoot.storage.keys import Key, audit_row, list_keys
 from surefoot.storage.listener import Listener
 from surefoot.storage.log import SqlLog
-from surefoot.storage.snapshots import NEWS
+from surefoot.storage.snapshots import NEWS, read_statuses
 
 ROLES = ("all", "decider", "learner")
 OPERATIONS = frozenset({"hold", "stop", "switch", "resume", "change"})
 """What others must hear of before it is answered."""
 KEYS_EVERY = 1.0
 RETRY_AFTER = 1.0
+LATELY = 1.0
 PATIENCE = 10.0
 """Seconds that a request waits while its experiment is being changed, or until somebody learns a new one."""
 
@@ -56,6 +57,7 @@ class Host(Desk):
         self.keys: dict[str, Key] = {}
         self.elsewhere = Elsewhere(self)
         self.learning = Learning(self, self.elsewhere)
+        self._made: dict[str, tuple[float, Any, dict[str, Any]]] = {}  # statuses
         self._ending = False
         self._task: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
@@ -291,6 +293,31 @@ class Host(Desk):
         """The status of an experiment; of one that is learnt elsewhere, as it was published last."""
         found = await self.find(name)
         return status_of(found) if isinstance(found, Live) else await self.elsewhere.status(found)
+
+    async def statuses(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The statuses of many experiments, by name, without those that are being changed or are not open."""
+        self.check_started()
+        found, views = {}, {}
+        for name in names:
+            live, view = self.lives.get(name), self.elsewhere.views.get(name)
+            if live is None and view is not None and view.published:
+                views[view.id] = name
+            elif live is not None and self.ready and name not in self.busy and not live.broken:
+                found[name] = await self._lately(name, live)
+        if views:
+            read = await asyncio.to_thread(read_statuses, self.database, list(views))
+            found.update({views[id]: status for id, status in read.items()})
+        return found
+
+    async def _lately(self, name: str, live: Live) -> dict[str, Any]:
+        """The status of an experiment that is learnt here, at most `LATELY` seconds old."""
+        made, of, status = self._made.get(name, (float("-inf"), None, {}))
+        now, new = time.monotonic(), (live, live.standing)
+        if of != (*new, live.last) and (now - made >= LATELY or of is None or of[:2] != new):
+            status = status_of(live)
+            self._made[name] = now, (*new, live.last), status
+            await asyncio.sleep(0)  # so that decisions need not wait for all experiments
+        return status
 
     async def strategy(self, name: str) -> dict[str, Any]:
         """What decisions are drawn from, once it is on disk: nobody draws from what may be forgotten."""

@@ -66,6 +66,7 @@ class Learning:
         self._stored: dict[int, int] = {}  # by the number of the experiment: what of that is in the database
         self._published: dict[str, int] = {}  # the last event in it
         self._told: dict[str, int] = {}  # the last event in the status
+        self._in_force: dict[str, tuple[int, str]] = {}  # the epoch and the mode in it
         self._done: dict[str, float] = {}
 
     # Which experiments.
@@ -271,12 +272,15 @@ class Learning:
         if not desk.shares or live.broken:
             return
         log, name, last = cast(SqlLog, live.log), live.experiment.name, live.last
+        in_force = self._in_force.get(name)
         if everything or self._published.get(name) != last:
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
             log.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
             self._published[name] = last
-        if everything or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
+            self._in_force[name] = body["epoch"], mode
+        changed = self._in_force.get(name) != in_force  # people look at once what became of their request
+        if everything or changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
             log.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
 

@@ -100,12 +100,13 @@ class Estimate(Struct):
 
 
 class GuardrailStatus(Struct):
-    """A guardrail: its limit, and what is known of each arm."""
+    """A guardrail: its limit, what is known of each arm, and the worst that the strategy can cost at the bounds."""
 
     name: str
     limit: float
     arms: dict[str, Estimate]
     baseline: Estimate | None
+    bound: float | None
 
 
 class Alarm(Struct):
@@ -128,6 +129,14 @@ class Alarms(Struct):
 State = Literal["measuring", "running", "held", "stopped"]
 
 
+class Watched(Struct):
+    """How near a guardrail is to an alarm: 0 if nothing speaks against it, 1 at the alarm."""
+
+    what: Literal["served", "baseline"]
+    guardrail: str
+    level: float
+
+
 class Status(Struct):
     """The status of an experiment; `experiment` is what was asked for."""
 
@@ -145,6 +154,9 @@ class Status(Struct):
     alarms: list[Alarm]
     guardrails: list[GuardrailStatus]
     delta_spent: float
+    settled: dict[str, int]
+    waiting: dict[str, int]
+    watch: list[Watched]
     experiment: dict[str, Any]
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -29,6 +29,7 @@ CONNECT_WITHIN = 5
 
 INSERTS = {table: table.insert() for table in schema.metadata.tables.values()}
 
+T = TypeVar("T")
 Rows = list[dict[str, Any]]
 Work = Callable[[sa.Connection], Any]
 Gate = Callable[[sa.Connection, dict[sa.Table, Rows]], None]
@@ -161,10 +162,17 @@ class Database:
 
     def rows(self, query: Any) -> Sequence[Any]:
         """The rows of a query, beside any commit."""
+        return self._read(query, sa.CursorResult.all)
+
+    def tuples(self, query: Any) -> Sequence[Any]:
+        """The rows as the driver gives them, which is faster if there are many."""
+        return self._read(query, lambda found: found.cursor.fetchall())
+
+    def _read(self, query: Any, rows: Callable[[sa.CursorResult[Any]], T]) -> T:
         try:
             with self.engine.connect().execution_options(reads=True) as connection:
-                return connection.execute(query).all()
-        except SQLAlchemyError as error:
+                return rows(connection.execute(query))
+        except (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error) as error:
             raise LogFailure(f"the database cannot be read: {reason_of(error)}") from error
 
     def claim(self, name: str) -> None:

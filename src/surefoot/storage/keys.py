@@ -128,9 +128,12 @@ def audit_row(
     }  # fmt: skip
 
 
-def read_audit(database: Database, experiment: str | None, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
-    """The audit of an experiment, or of everything, oldest first."""
-    query = sa.select(audit).where(audit.c.id > after).order_by(audit.c.id).limit(limit)
+def read_audit(
+    database: Database, experiment: str | None, after: int = 0, limit: int = 1000, newest: bool = False
+) -> list[dict[str, Any]]:
+    """The audit of an experiment, or of everything, oldest first, or the newest entries first."""
+    order = audit.c.id.desc() if newest else audit.c.id
+    query = sa.select(audit).where(audit.c.id > after).order_by(order).limit(limit)
     if experiment is not None:
         query = query.where(audit.c.experiment == experiment)
     return [{**row._mapping, "detail": json.loads(row.detail)} for row in database.rows(query)]

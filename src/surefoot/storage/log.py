@@ -14,7 +14,18 @@ from msgspec.structs import astuple
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from surefoot.experiments.errors import Conflict
-from surefoot.experiments.events import KINDS, SETTLING, Created, Decided, Event, Log, LogFailure, Settled, written
+from surefoot.experiments.events import (
+    KINDS,
+    SETTLING,
+    Created,
+    Decided,
+    Event,
+    Log,
+    LogFailure,
+    Settled,
+    superfluous,
+    written,
+)
 from surefoot.rules import RuleError
 from surefoot.storage.database import Database, Work, failure_of
 from surefoot.storage.schema import checkpoints, events, experiments, rounds
@@ -95,7 +106,7 @@ class SqlLog(Log):
         for event in new:
             self._last += 1
             kind, body = written(event)
-            decision = event.number if isinstance(event, SETTLING) else None
+            decision = event.number if isinstance(event, (Decided, *SETTLING)) else None
             key = event.key if isinstance(event, Decided) else None
             rows.append((events, {
                 "experiment": self._id, "seq": self._last, "kind": kind, "decision": decision, "key": key, "body": body,
@@ -123,21 +134,25 @@ class SqlLog(Log):
 
     def about(self, number: int) -> list[Event]:
         """What followed a decision; see `Log`."""
-        return self._with("decision", number)
+        return [event for _, event in self._with("decision", number) if not isinstance(event, Decided)]
+
+    def decided(self, number: int) -> tuple[int, Decided] | None:
+        """A decision and the number of its event; see `Log`."""
+        return next(((seq, one) for seq, one in self._with("decision", number) if isinstance(one, Decided)), None)
 
     def with_key(self, key: str) -> list[Decided]:
         """The decisions under a key; see `Log`."""
-        return self._with("key", key)  # type: ignore[return-value]
+        return [event for _, event in self._with("key", key)]  # type: ignore[misc]
 
-    def _with(self, column: str, value: Any) -> list[Event]:
-        """The events with a value in a column, also those that are not written yet."""
+    def _with(self, column: str, value: Any) -> list[tuple[int, Event]]:
+        """The events with a value in a column, also those that are not written yet, with their numbers."""
         rows = {
             row["seq"]: (row["kind"], row["body"])
             for row in self.database.waiting(events)  # first: rows move from memory to the database, never back
             if row["experiment"] == self._id and row[column] == value
         }
         rows |= {seq: (kind, body) for seq, kind, body in self._found(events.c[column] == value)}
-        return [event_in(*rows[seq]) for seq in sorted(rows)]
+        return [(seq, event_in(*rows[seq])) for seq in sorted(rows)]
 
     def _found(self, where: Any, limit: int | None = None) -> Sequence[Any]:
         query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == self._id, where)
@@ -159,17 +174,25 @@ class SqlLog(Log):
 
     def save_checkpoint(self, last: int, state: bytes) -> None:
         """Keep a state, in the commit of the events before it; see `Log`."""
+        of = checkpoints.c.experiment == self._id
+        sizes = sa.select(checkpoints.c.seq, checkpoints.c.size).where(of).order_by(checkpoints.c.seq)
 
-        def replace(connection: sa.Connection) -> None:
-            connection.execute(checkpoints.delete().where(checkpoints.c.experiment == self._id))
-            connection.execute(checkpoints.insert().values(experiment=self._id, seq=last, state=state))
+        def keep(connection: sa.Connection) -> None:
+            connection.execute(checkpoints.delete().where(of, checkpoints.c.seq >= last))
+            row = {"experiment": self._id, "seq": last, "size": len(state), "state": state}
+            connection.execute(checkpoints.insert().values(**row))
+            dropped = superfluous([(seq, size) for seq, size in connection.execute(sizes)])
+            if dropped:  # one a time, unless states have grown: a commit never has many to remove
+                connection.execute(checkpoints.delete().where(of, checkpoints.c.seq.in_(dropped)))
 
-        self.database.add([], {(checkpoints, self._id): replace})
+        self.database.add([], {(checkpoints, self._id): keep})
 
-    def checkpoint(self) -> tuple[int, bytes] | None:
+    def checkpoint(self, before: int | None = None) -> tuple[int, bytes] | None:
         """The newest state; see `Log`."""
         query = sa.select(checkpoints.c.seq, checkpoints.c.state).where(checkpoints.c.experiment == self._id)
-        rows = self.database.rows(query)
+        if before is not None:
+            query = query.where(checkpoints.c.seq < before)
+        rows = self.database.rows(query.order_by(checkpoints.c.seq.desc()).limit(1))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-HEAD = "0002"
+HEAD = "0003"
 """The migration that leads to these tables."""
 
 metadata = sa.MetaData()
@@ -39,11 +39,19 @@ sa.Index(
     sqlite_where=events.c.key.is_not(None), postgresql_where=events.c.key.is_not(None),
 )  # fmt: skip
 
+MILESTONE = sa.text("kind IN ('created', 'changed', 'alarm')")
+"""The few events that say where epochs begin and what went wrong."""
+sa.Index(
+    "events_milestones", events.c.experiment, events.c.kind, events.c.seq,
+    sqlite_where=MILESTONE, postgresql_where=MILESTONE,
+)  # fmt: skip
+
 checkpoints = sa.Table(
     "checkpoints",
     metadata,
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    sa.Column("seq", sa.BigInteger, nullable=False),  # of the last event in it
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),  # of the last event in it
+    sa.Column("size", sa.Integer, nullable=False),  # of the state, in bytes
     sa.Column("state", sa.LargeBinary, nullable=False),
 )
 
@@ -60,6 +68,14 @@ rounds = sa.Table(
     sa.Column("loss", sa.Float),  # in [0, 1]
     sa.Column("costs", sa.Text, nullable=False),  # by guardrail, in [0, 1], in JSON
     sa.Column("at", sa.Float, nullable=False),  # when the decision was made
+)
+
+histories = sa.Table(
+    "histories",
+    metadata,
+    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),  # of the last round in it
+    sa.Column("data", sa.LargeBinary, nullable=False),  # a summary of the rounds, for the pages
 )
 
 snapshots = sa.Table(
@@ -123,6 +139,14 @@ keys = sa.Table(
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float),
     sa.Column("revoked", sa.Float),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True),  # SHA-256 of the token in the browser's cookie
+    sa.Column("key", sa.Integer, sa.ForeignKey("keys.id"), nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
 )
 
 audit = sa.Table(

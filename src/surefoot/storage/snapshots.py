@@ -135,6 +135,15 @@ def read_status(database: Database, experiment: int) -> dict[str, Any]:
     return dict(json.loads(rows[0][0])) if rows else {}
 
 
+def read_statuses(database: Database, among: list[int]) -> dict[int, dict[str, Any]]:
+    """The statuses of some experiments, as far as they were published."""
+    found = {}
+    for some in chunks(among, 500):
+        query = sa.select(snapshots.c.experiment, snapshots.c.status).where(snapshots.c.experiment.in_(some))
+        found.update({experiment: json.loads(status) for experiment, status in database.rows(query)})
+    return {experiment: status for experiment, status in found.items() if status}
+
+
 def was_shared(database: Database) -> bool:
     """Whether processes have shared experiments here: decisions of theirs may still be in the inbox."""
     return bool(database.rows(sa.select(snapshots.c.experiment).limit(1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class StorageContract:
         assert log.checkpoint() is None
         assert log.about(0) == []
         assert log.with_key("k") == []
+        assert log.decided(0) is None
         log.close()
 
     def test_events_are_numbered_from_1_in_the_order_of_append(self, path: Path) -> None:
@@ -84,12 +86,13 @@ class StorageContract:
         log.close()
 
     def test_what_was_appended_is_seen_at_once(self, path: Path) -> None:
-        """`read`, `about` and `with_key` see events that nobody has waited for."""
+        """`read`, `about`, `decided` and `with_key` see events that nobody has waited for."""
         log = self.begun(path)
         log.append([decided(0, key="k"), ev.Reported(0, {"y": 0.5}, 1.0)])
         assert [number for number, _ in log.read()] == [1, 2, 3]
         log.append([decided(1, key="k"), ev.Expired(1, 2.0)])
         assert log.about(1) == [ev.Expired(1, 2.0)]
+        assert log.decided(1) == (4, decided(1, key="k"))
         assert log.with_key("k") == [decided(0, key="k"), decided(1, key="k")]
         log.close()
 
@@ -103,6 +106,17 @@ class StorageContract:
         assert log.about(1) == follow
         assert log.about(11) == [ev.Cancelled(11, "no")]
         assert log.about(5) == []
+        log.close()
+
+    def test_decided_gives_a_decision_and_the_number_of_its_event(self, path: Path) -> None:
+        """Also of one that was drawn elsewhere, and never what followed it."""
+        log, far = self.begun(path, 12), 7 * ev.ELSEWHERE + 1
+        log.append([ev.Reported(1, {"y": 0.5}, 1.0), decided(far)])
+        log.wait(log.append([ev.Expired(far, 9.0)]))
+        assert log.decided(1) == (3, decided(1))
+        assert log.decided(11) == (13, decided(11))
+        assert log.decided(far) == (15, decided(far))
+        assert log.decided(12) is None
         log.close()
 
     def test_with_key_gives_the_decisions_under_a_key(self, path: Path) -> None:
@@ -165,6 +179,39 @@ class StorageContract:
             assert log.checkpoint() == (5, state)
             assert [number for number, _ in log.read(5)] == [6]
             log.close()
+
+    def test_earlier_checkpoints_are_kept_but_not_too_many(self, path: Path) -> None:
+        """The newest one before an event is found; older ones lie further apart."""
+        log, saved = self.begun(path), list(range(100, 30_100, 100))
+        for last in saved:
+            log.save_checkpoint(last, str(last).encode())
+            if last % 1_000 == 0:
+                log.wait(log.append([decided(last)]))
+        found, before = [], None
+        while (one := log.checkpoint(before)) is not None:
+            before = one[0]
+            assert one[1] == str(before).encode()
+            found.append(before)
+        log.close()
+        assert found[0] == 30_000
+        assert set(found) <= set(saved)
+        assert 16 <= len(found) <= ev.MOST_CHECKPOINTS
+        ages = [found[0] - seq for seq in found]
+        assert all(later <= 2 * age + 2_000 for age, later in itertools.pairwise(ages))
+
+    def test_checkpoints_are_not_too_large_together(self, path: Path) -> None:
+        """Fewer are kept if they are large, but always the newest."""
+        log, large = self.begun(path), bytes(ev.MOST_CHECKPOINT_BYTES // 3)
+        for i in range(5):
+            log.save_checkpoint(i + 1, large)
+            log.wait(log.append([decided(i)]))
+        log.save_checkpoint(6, bytes(ev.MOST_CHECKPOINT_BYTES + 1))
+        log.wait(log.append([decided(5)]))
+        found = log.checkpoint()
+        assert found is not None
+        assert found[0] == 6
+        assert log.checkpoint(before=6) is None
+        log.close()
 
     def test_wait_from_many_threads(self, path: Path) -> None:
         """Appending one at a time and waiting side by side: all events are there, each once."""

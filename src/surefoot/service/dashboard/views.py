@@ -74,9 +74,9 @@ class Course:
     epochs: Sequence[int]
     shares: Mapping[str, Sequence[float]]  # by arm: share of the decisions; at most a dozen arms, and "others"
     costs: Mapping[str, Sequence[float | None]]  # by guardrail: mean of the bucket
-    limits: Mapping[str, Sequence[float]]  # by guardrail: the limit at that time
+    limits: Mapping[str, Sequence[float | None]]  # by guardrail: the limit at that time; None before there was one
     objective: Sequence[float | None]
-    safe_weight: Sequence[float | None]
+    safe_weight: Sequence[float | None]  # at the last decision of the bucket
     lost: Sequence[float]  # share of time-outs
 
 
@@ -124,10 +124,10 @@ class Detail:
     watch: Sequence[Watched]
     epochs: Sequence[Epoch]
     delta_spent: float
-    alarms: Sequence[Mapping[str, Any]]  # of all epochs, newest first
+    alarms: Sequence[Mapping[str, Any]]  # of all epochs, newest first; each has "epoch", and "at" (None if unknown)
     audit: Sequence[Mapping[str, Any]]  # newest first; empty for those who may not see it
     experiment: Mapping[str, Any]  # as `Experiment.to_dict` writes it
-    recent: Sequence[Mapping[str, Any]] = field(default=())  # the newest rounds, for links to decisions
+    recent: Sequence[Mapping[str, Any]] = field(default=())  # the newest rounds, as `GET .../rounds` shows them
 
 
 @dataclass(frozen=True)

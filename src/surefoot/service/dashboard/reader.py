@@ -1,0 +1,249 @@
+"""Reads what the pages show, in a process of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from surefoot.experiments.errors import Unknown
+from surefoot.experiments.events import Decided, Reported, number_in
+from surefoot.service.dashboard.explain import explain
+from surefoot.service.dashboard.histories import Histories
+from surefoot.service.dashboard.history import History
+from surefoot.service.dashboard.overview import alarms_of, delays_of, detail, summary, time_of
+from surefoot.service.dashboard.views import Detail, Explained, Summary
+from surefoot.service.elsewhere import woken
+from surefoot.service.host import Host
+from surefoot.service.problems import logger
+from surefoot.service.rounds import shown
+from surefoot.storage.database import Database
+from surefoot.storage.histories import (
+    decisions,
+    events_between,
+    last_event,
+    milestones,
+    newest_rounds,
+    numbers_of,
+)
+from surefoot.storage.keys import read_audit
+from surefoot.storage.log import SqlLog
+
+T = TypeVar("T")
+
+FRESH, IDLE = 5.0, 60.0
+"""Seconds for which what was made for one viewer is shown to the next; for longer if nothing has happened."""
+DELAYS_EVERY = 10.0
+"""Seconds after which delays of feedback are counted again."""
+BUDGET = 0.1
+"""Seconds that a page may spend on reading new rounds; the rest is read in the background."""
+CATCH_UP_EVERY, SLICE, REST = 30.0, 0.02, 0.06
+LOOKED_AT = 600.0
+"""Seconds for which a decider goes on reading rounds after somebody has looked."""
+PACE_OVER, PACE_AT_LEAST = 300.0, 10.0
+"""Decisions a minute are counted over this many seconds."""
+LIST_ARMS = 5
+NEWEST_EVENTS, NEWEST_ROUNDS, NEWEST_ENTRIES = 4_000, 20, 200
+BEFORE_ALARM = 5
+"""Events before an alarm among which there is the one that raised it."""
+
+
+class Reader:
+    """What the pages show, read for one process.
+
+    All work is done in threads of its own, in small pieces, and what one viewer sees is made once for all of them: so
+    deciders are not held up.
+
+    Parameters
+    ----------
+    host
+        The process.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.histories = Histories(lambda: self._host.database)
+        self._threads = ThreadPoolExecutor(2, "surefoot-pages")
+        self._slow = ThreadPoolExecutor(1, "surefoot-explain")
+        self._one = asyncio.Lock()
+        self._numbers: dict[str, int] = {}
+        self._rounds: dict[str, int] = {}  # when a history had all rounds: how many had been learnt
+        self._paces: dict[str, deque[tuple[float, int]]] = {}
+        self._statuses: dict[str, Mapping[str, Any]] = {}
+        self._made: dict[Any, tuple[float, Any, Any]] = {}
+        self._weights: dict[str, dict[int, Decided]] = {}  # the last decision of each bucket
+        self._delays: dict[str, tuple[float, dict[str, list[float]]]] = {}
+        self._looked = float("-inf")
+        self._behind = asyncio.Event()
+
+    async def summaries(self, names: list[str]) -> list[Summary]:
+        """These experiments, in this order, without those of which nothing is known yet."""
+        self._looked = time.monotonic()
+        async with self._one:
+            statuses = await self._known(names)
+            old = [name for name in statuses if self._kept("list", name, statuses[name]) is None]
+            if old and not await self._run(self._summaries, old, statuses):
+                self._behind.set()
+            return [self._made["list", name][2] for name in names if name in statuses]
+
+    async def detail(self, name: str, audit: bool) -> Detail:
+        """An experiment, with its audit or without; raises `Unknown`."""
+        self._looked = time.monotonic()
+        prefix = (await self._host.find(name)).prefix
+        async with self._one:
+            status = (await self._known([name])).get(name)
+            if status is None:
+                raise Unknown(f"there is no experiment {name!r}")
+            kept = self._kept(f"detail {audit}", name, status)
+            if kept is None:
+                kept = await self._run(self._detail, name, status, prefix, audit)
+                self._keep(f"detail {audit}", name, status, kept)
+                if self._rounds.get(name) != status["rounds"]:
+                    self._behind.set()
+        return kept  # type: ignore[no-any-return]
+
+    async def explain(self, id: str) -> Explained:
+        """A decision; raises `Unknown`."""
+        name = self._host.name_of(id)
+        prefix, database = (await self._host.find(name)).prefix, self._host.database
+        number = number_in(id, prefix)
+
+        def work() -> Explained | None:
+            return None if number is None else explain(SqlLog(database, name), prefix, number)
+
+        found = await asyncio.get_running_loop().run_in_executor(self._slow, work)
+        if found is None:
+            raise Unknown(f"there is no decision {id!r}")
+        return found
+
+    async def keep_up(self) -> None:
+        """Read new rounds now and then, a little at a time, so that whoever looks first need not wait."""
+        while True:
+            await woken(self._behind, CATCH_UP_EVERY)
+            looked = time.monotonic() - self._looked < LOOKED_AT
+            if self._host.ready and (looked or self._host.role != "decider"):
+                try:
+                    await self._catch_up()
+                except Exception:
+                    logger.warning("the histories are behind", exc_info=True)
+
+    async def _catch_up(self) -> None:
+        names = await self._run(numbers_of, self._host.database)
+        await self._known(list(names))  # which counts decisions
+        for number in names.values():
+            while not await self._run(self.histories.catch_up, number, SLICE):
+                await asyncio.sleep(REST)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(cancel_futures=True)
+        self._slow.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def _known(self, names: list[str]) -> dict[str, Mapping[str, Any]]:
+        """The statuses; for an experiment that is just being changed the last one."""
+        now = self._host.now()
+        for name, status in (await self._host.statuses(names)).items():
+            if "watch" not in status:  # it was published by an older version; the learner will do so again
+                continue
+            self._statuses[name] = status
+            pace = self._paces.setdefault(name, deque())
+            if not pace or now - pace[-1][0] >= FRESH:
+                pace.append((now, status["decisions"]))
+            while len(pace) > 2 and now - pace[0][0] > PACE_OVER:
+                pace.popleft()
+        return {name: self._statuses[name] for name in names if name in self._statuses}
+
+    # What was made for another viewer.
+
+    def _kept(self, what: str, name: str, status: Mapping[str, Any]) -> Any:
+        at, of, found = self._made.get((what, name), (float("-inf"), {}, None))
+        idle = of is status and self._rounds.get(name) == status["rounds"]
+        lasts = IDLE if idle else FRESH
+        return found if time.monotonic() - at < lasts and of and self._state(of) == self._state(status) else None
+
+    def _keep(self, what: str, name: str, status: Mapping[str, Any], found: Any) -> None:
+        self._made[what, name] = time.monotonic(), status, found
+
+    @staticmethod
+    def _state(status: Mapping[str, Any]) -> Any:
+        """What an operator changes, and wants to see changed at once."""
+        return status["state"], status["reason"], status["shadow"], status["epoch"]
+
+    # In a thread.
+
+    def _summaries(self, names: list[str], statuses: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Make summaries; returns whether all rounds are in them."""
+        database, until = self._host.database, time.monotonic() + BUDGET
+        marks = milestones(database, [self._number(database, name) for name in names])
+        for name in names:
+            number = self._number(database, name)
+            self._look(name, number, statuses[name], max(0.0, until - time.monotonic()))
+            with self.histories.lock:
+                history = self.histories.of(number)
+                pace = self._pace(name, history)
+                found = summary(statuses[name], history, marks[number], pace, LIST_ARMS)
+            self._keep("list", name, statuses[name], found)
+        return all(self._rounds.get(name) == statuses[name]["rounds"] for name in names)
+
+    def _detail(self, name: str, status: Mapping[str, Any], prefix: str, audit: bool) -> Detail:
+        database = self._host.database
+        number = self._number(database, name)
+        self._look(name, number, status, BUDGET)
+        marks = milestones(database, [number])[number]
+        with self.histories.lock:
+            buckets = {one.decision for one in self.histories.of(number).buckets}
+        known = self._weights.get(name, {})
+        decided = {one: known[one] for one in buckets if one in known}
+        decided |= decisions(database, number, buckets - decided.keys())
+        self._weights[name] = decided
+        times = {alarm["seq"]: alarm_time(database, number, alarm["seq"]) for alarm in alarms_of(marks)[:50]}
+        entries = read_audit(database, name, limit=NEWEST_ENTRIES, newest=True) if audit else ()
+        rounds = [shown(one, prefix) for one in newest_rounds(database, number, NEWEST_ROUNDS)]
+        with self.histories.lock:
+            history = self.histories.of(number)
+            pace = self._pace(name, history)
+            delays = self._delays_of(database, name, number)
+            return detail(status, history, marks, pace, delays, decided, times, entries, rounds)
+
+    def _delays_of(self, database: Database, name: str, number: int) -> dict[str, list[float]]:
+        at, found = self._delays.get(name, (float("-inf"), {}))
+        if time.monotonic() - at >= DELAYS_EVERY:
+            last = last_event(database, number)
+            newest = events_between(database, number, last - NEWEST_EVENTS + 1, last)
+            decided = {one.number: one for _, one in newest if isinstance(one, Decided)}
+            wanted = {one.number for _, one in newest if isinstance(one, Reported)}
+            found = delays_of(newest, decided | decisions(database, number, wanted - decided.keys()))
+            self._delays[name] = time.monotonic(), found
+        return found
+
+    def _number(self, database: Database, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers = numbers_of(database)
+        return self._numbers[name]
+
+    def _look(self, name: str, number: int, status: Mapping[str, Any], seconds: float) -> None:
+        """Read new rounds, if there are any."""
+        if self._rounds.get(name) != status["rounds"] and seconds > 0.0 and self.histories.catch_up(number, seconds):
+            self._rounds[name] = status["rounds"]
+
+    def _pace(self, name: str, history: History) -> float | None:
+        """Decisions a minute: by the counts that were seen, or by the newest rounds."""
+        now, pace = self._host.now(), self._paces.get(name, ())
+        if pace and now - pace[0][0] >= PACE_AT_LEAST:
+            return 60.0 * (pace[-1][1] - pace[0][1]) / (now - pace[0][0])
+        recent = history.recent
+        if not recent:
+            return None
+        since = min(one.since for one in recent)
+        return 60.0 * sum(one.count for one in recent) / max(1.0, now - since)
+
+
+def alarm_time(database: Database, experiment: int, seq: int) -> float | None:
+    """When an alarm was raised: at the time of the event that led to it."""
+    return time_of(events_between(database, experiment, seq - BEFORE_ALARM, seq))

@@ -1,0 +1,186 @@
+"""The verdict on an experiment, in a sentence or two: does it hold, does it learn, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from surefoot.experiments.quantities import Guardrail
+from surefoot.experiments.watch import LOST_SHARE
+from surefoot.service.dashboard.views import Rail
+
+LITTLE = 0.005
+"""A share that is not worth a word."""
+
+
+class Known(NamedTuple):
+    """What a verdict is about."""
+
+    state: str
+    reason: str | None
+    shadow: bool
+    rounds: int  # in this epoch
+    hard: bool  # whether every round is promised to be safe
+    rails: Sequence[Rail]
+    alarms: Sequence[Mapping[str, Any]]  # of this epoch, newest first
+    better: float | None
+    clear: bool  # whether the difference to the baseline is more than noise
+    safe_weight: float
+    lost: Mapping[str, float]  # share of time-outs, by arm
+    lost_share: float  # of all
+
+
+def verdict(known: Known) -> tuple[str, str]:
+    """The verdict, and its tone: "good", "wait", "bad" or "off"."""
+    holding = [alarm for alarm in known.alarms if alarm["holds"]]
+    if known.state == "stopped":
+        return f"Stopped: {sentence(known.reason)}", "off"
+    if known.state == "held" and holding:
+        return after_alarm(holding[-1], known.rails), "bad"
+    if known.state == "held":
+        return f"Held by an operator: {sentence(known.reason)} The baseline is served until somebody resumes.", "wait"
+    if known.state == "measuring":
+        return f"Measuring the baseline: {count(known.rounds, 'round')} so far; nothing else is served yet.", "wait"
+    lossy = loss_of_feedback(known)
+    if lossy:
+        return lossy, "wait"
+    if known.rounds == 0:
+        return "Ready: no decision has been settled in this epoch yet.", "wait"
+    if known.shadow:
+        return "In shadow mode: the baseline is served, and the policy only watches. Go live when you trust it.", "wait"
+    wide = [rail for rail in known.rails if known.hard and rail.bound is not None and not within(rail, rail.bound)]
+    if wide:
+        return f"The strategy may break the limit on {wide[0].name}, at the bounds. Hold it, and find out why.", "bad"
+    over = [rail for rail in known.rails if not rail.kept]
+    if over and known.hard:
+        named = " and ".join(rail.name for rail in over)
+        words = f"So far {named} was served on the wrong side of {'its limit' if len(over) == 1 else 'their limits'}, "
+        return words + "which may be chance: the watch has not raised an alarm. Look at the guardrails.", "wait"
+    if over:
+        return f"On average {on_average(over[0])}. This policy may exceed a limit while it learns.", "wait"
+    parts = [holds(known), learns(known)]
+    if LITTLE <= known.safe_weight < 1.0 - LITTLE:
+        parts.append(f"still {percent(known.safe_weight)} cautious")
+    elif known.safe_weight >= 1.0 - LITTLE:
+        parts.append("only the baseline is served until more is known")
+    text = "; ".join(part for part in parts if part)
+    return f"{text[0].upper()}{text[1:]}.", "good" if known.safe_weight < 1.0 - LITTLE else "wait"
+
+
+def holds(known: Known) -> str:
+    """Whether the guardrails hold, as far as the policy promises it."""
+    n = len(known.rails)
+    if n == 0:
+        return "no guardrails are set"
+    if known.hard:
+        return {1: "the guardrail holds", 2: "both guardrails hold"}.get(n, f"all {n} guardrails hold")
+    return {1: "the guardrail was kept on average", 2: "both guardrails were kept on average"}.get(
+        n, f"all {n} guardrails were kept on average"
+    )
+
+
+def learns(known: Known) -> str:
+    """How it compares with the baseline."""
+    if known.better is None:
+        return "too early to compare it with the baseline"
+    if not known.clear:
+        return "no clear difference from the baseline"
+    return f"{percent(abs(known.better))} {'better' if known.better > 0 else 'worse'} than the baseline"
+
+
+def after_alarm(alarm: Mapping[str, Any], rails: Sequence[Rail]) -> str:
+    """What to do after an alarm that holds."""
+    rail = next((one for one in rails if one.name == alarm["guardrail"]), None)
+    side = "above" if rail is None or rail.at_most else "below"
+    kind, name = alarm["kind"], alarm["guardrail"]
+    if kind == "served":
+        what, act = f"{name} was served {side} its limit.", "Find out what changed, then begin a new epoch."
+    elif kind == "contradiction":
+        what, act = sentence(alarm["message"]), "Find out what changed, then begin a new epoch."
+    elif kind == "baseline":
+        what, act = sentence(alarm["message"]), "Find out what changed, or choose another baseline or limit."
+    elif kind == "infeasible":
+        what, act = sentence(alarm["message"]), "Loosen a limit, or change the arms."
+    else:
+        what, act = sentence(alarm["message"]), "Begin a new epoch with another horizon, or stop."
+    return f"Held since an alarm: {what} {act}"
+
+
+def loss_of_feedback(known: Known) -> str:
+    """What is to be said if much feedback is lost."""
+    if known.lost_share >= LOST_SHARE:
+        return (
+            f"{part(known.lost_share)} of the feedback is lost: bounds stay wide, and little is learnt. See Feedback."
+        )
+    arms = [alarm["arm"] for alarm in known.alarms if alarm["kind"] == "lost"]
+    worst = max(arms, key=lambda arm: known.lost.get(arm, 0.0), default=None)
+    if worst is None or known.lost.get(worst, 0.0) < LOST_SHARE:
+        return ""
+    return f"{part(known.lost[worst])} of the feedback on {worst} is lost, so its bounds stay wide. See Feedback."
+
+
+def within(rail: Rail, value: float) -> bool:
+    """Whether a value keeps the limit, but for rounding."""
+    excess = value - rail.limit if rail.at_most else rail.limit - value
+    return excess <= 1e-6 * (rail.high - rail.low)
+
+
+def on_average(rail: Rail) -> str:
+    """What was served of a guardrail that is not kept."""
+    assert rail.served is not None
+    side = "above" if rail.at_most else "below"
+    return f"{rail.name} was {shown(rail, rail.served)}, {side} its limit of {shown(rail, rail.limit)}"
+
+
+def shown(rail: Rail | Guardrail, value: float) -> str:
+    """A value with its unit.
+
+    Examples
+    --------
+    >>> from surefoot.experiments.quantities import AtMost
+    >>> shown(AtMost("spend", 0.4, unit="cents"), 0.61234)
+    '0.612 cents'
+    """
+    return f"{value:.3g}" + (f" {rail.unit}" if rail.unit else "")
+
+
+def percent(share: float) -> str:
+    """A share for people.
+
+    Examples
+    --------
+    >>> percent(0.18), percent(0.004), percent(0.9996), percent(0.0)
+    ('18 %', '0.4 %', '99.96 %', '0 %')
+    """
+    text = f"{100 * share:.0f}"
+    if share not in (0.0, 1.0) and not 0.01 <= share <= 0.99:
+        text = f"{100 * share:.2g}" if share < 0.5 else f"{100 - 100 * float(f'{1 - share:.2g}'):g}"
+    return f"{text} %"
+
+
+def part(share: float) -> str:
+    """A share at the beginning of a sentence.
+
+    Examples
+    --------
+    >>> part(0.49), part(0.23)
+    ('Half', '23 %')
+    """
+    return "Half" if 0.45 <= share <= 0.55 else percent(share)
+
+
+def count(n: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> count(1, "round"), count(12_000, "round")
+    ('1 round', '12,000 rounds')
+    """
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def sentence(text: str | None) -> str:
+    """A text that ends as a sentence does."""
+    text = (text or "no reason was given").strip()
+    return text if text[-1] in ".!?" else f"{text}."
