@@ -189,6 +189,7 @@ class StorageContract:
                 log.wait(log.append([decided(last)]))
         found, before = [], None
         while (one := log.checkpoint(before)) is not None:
+            assert before is None or one[0] < before
             before = one[0]
             assert one[1] == str(before).encode()
             found.append(before)

@@ -83,11 +83,15 @@ def test_an_arm_within_all_limits(live: sf.Live) -> None:
     assert words["balanced"] == "within all limits at the upper bounds"
 
 
-def test_nothing_is_held_back_where_no_limit_binds() -> None:
-    live = sf.Live(routing(guardrails=[sf.AtMost("spend", 1.9, high=2.0)], baseline_costs={"spend": 0.1}), seed=1)
-    cheap = {"quality": 0.5, "spend": 0.1}
-    serve(live, 400, lambda arm, rng: cheap)
+def test_an_arm_that_is_not_wanted_is_not_held_back() -> None:
+    """It is over the limit at the bounds, but the strategy is far from the limit."""
+    live = sf.Live(routing(), seed=1)
+    poor = {"quality": 0.0, "spend": 1.5, "answered": True}
+    good = {"quality": 1.0, "spend": 0.05, "answered": True}
+    serve(live, 3_000, lambda arm, rng: poor if arm == "flagship" else good)
     found = explained(live, live.decide(now=9_000.0))
+    words = {option.name: option.words for option in found.strategy}
+    assert "over 0.4 cents" in words["flagship"]
     assert not any("held back" in words for words in found.words)
 
 

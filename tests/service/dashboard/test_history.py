@@ -126,7 +126,7 @@ def test_a_thousand_arms_are_few_bytes() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", History().to_bytes()[:-4]])
 def test_what_is_no_history_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(sf.RuleError, match="data must be a history that `to_bytes` wrote, got"):
         History.from_bytes(data)
 
 

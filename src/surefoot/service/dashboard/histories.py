@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from surefoot.experiments.events import LogFailure
+from surefoot.rules import RuleError
 from surefoot.service.dashboard.history import History, Row
 from surefoot.service.problems import logger
 from surefoot.storage.database import Database
@@ -69,9 +70,10 @@ class Histories:
             return False
         try:
             found = History.from_bytes(data)
-            if found.seq > last_round(database, experiment):
-                raise ValueError("it is ahead of the rounds")
-        except ValueError as error:
+            last = last_round(database, experiment)
+            if found.seq > last:
+                raise RuleError("history", f"end at round {last} or before", found.seq)
+        except RuleError as error:
             logger.warning("the history of experiment %s is made again from its rounds: %s", experiment, error)
             self._wrong.add(experiment)
             return False

@@ -18,6 +18,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
+from surefoot.rules import RuleError
+
 UNIT = 2.0**-32
 """What a loss or a cost is rounded to."""
 MOST_BUCKETS = 400
@@ -168,11 +170,11 @@ class History(Struct):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> History:
-        """The history that `to_bytes` wrote; raises `ValueError` if it cannot be read."""
+        """The history that `to_bytes` wrote."""
         try:
             return msgspec.json.decode(zlib.decompress(data), type=cls)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
+        except (zlib.error, ValueError) as error:
+            raise RuleError("data", "be a history that `to_bytes` wrote", None, str(error)) from None
 
 
 class _Run:
