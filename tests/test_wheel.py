@@ -64,7 +64,14 @@ def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_what_it_needs(wheel: Path) -> None:
     assert re.match(r"surefoot-\d+\.\d+\.\d+", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in ("py.typed", "__init__.py", "__init__.pyi", "reporting/templates/base.html"):
+    for needed in (
+        "py.typed",
+        "__init__.py",
+        "__init__.pyi",
+        "reporting/templates/base.html",
+        "service/dashboard/templates/base.html",
+        "service/dashboard/static/surefoot.js",
+    ):
         assert f"surefoot/{needed}" in names
     files = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "surefoot").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == files

@@ -319,7 +319,7 @@ def service(folder: Path, stop: threading.Event) -> Iterator[tuple[str, str]]:
                 raise Ended(1, f"the service does not start: {(folder / 'log').read_text().strip()}")
             address, key = said
             say(f"address: {address}")
-            say(f"admin key: {key}")
+            say(f"admin key: {key}  (open the address in a browser and log in with it to watch)")
             say("the service starts; the first time it compiles, which takes a minute or two")
             wait_until_ready(address, key, process, stop)
             yield address, key

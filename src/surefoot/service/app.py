@@ -142,9 +142,20 @@ class Endpoint:
             if route.roles:
                 key = self._access.key(request)
                 check_role(key, route.roles, request.path_params.get("name", key.experiment))
+                if request.scope["query_string"]:
+                    check_query(request, route)
             return await route.handler(Call(request, key))
         except Exception as error:
             return problem_of(error).response()
+
+
+def check_query(request: Request, route: Route) -> None:
+    """Refuse query parameters that the route does not have, or that are there twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if name not in route.parameters or names.count(name) > 1:
+            said = "is there twice" if name in route.parameters else "is not known here"
+            raise Problem(400, "malformed", f"the query parameter {name[:100]!r} {said}", parameter=name[:100])
 
 
 async def not_found(_: Request, error: Exception) -> Response:
