@@ -41,6 +41,9 @@ def verdict(known: Known) -> tuple[str, str]:
         return f"Held by an operator: {sentence(known.reason)} The baseline is served until somebody resumes.", "wait"
     if known.state == "measuring":
         return f"Measuring the baseline: {count(known.rounds, 'round')} so far; nothing else is served yet.", "wait"
+    wide = [rail for rail in known.rails if known.hard and rail.bound is not None and not within(rail, rail.bound)]
+    if wide:
+        return f"The strategy may break the limit on {wide[0].name}, at the bounds. Hold it, and find out why.", "bad"
     lossy = loss_of_feedback(known)
     if lossy:
         return lossy, "wait"
@@ -48,9 +51,6 @@ def verdict(known: Known) -> tuple[str, str]:
         return "Ready: no decision has been settled in this epoch yet.", "wait"
     if known.shadow:
         return "In shadow mode: the baseline is served, and the policy only watches. Go live when you trust it.", "wait"
-    wide = [rail for rail in known.rails if known.hard and rail.bound is not None and not within(rail, rail.bound)]
-    if wide:
-        return f"The strategy may break the limit on {wide[0].name}, at the bounds. Hold it, and find out why.", "bad"
     over = [rail for rail in known.rails if not rail.kept]
     if over and known.hard:
         named = " and ".join(rail.name for rail in over)
