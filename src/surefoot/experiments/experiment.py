@@ -246,10 +246,12 @@ def checked_arms(arms: Any) -> tuple[str, ...]:
     """Return the names of the arms."""
     if isinstance(arms, str | Mapping) or not isinstance(arms, Sequence) or len(arms) < 2:
         raise RuleError("arms", "be a list of at least two names", arms)
+    seen: set[str] = set()
     for i, arm in enumerate(arms):
         checked_name(f"arms[{i}]", arm)
-        if arm in arms[:i]:
+        if arm in seen:
             raise RuleError(f"arms[{i}]", "differ from all other arms", arm)
+        seen.add(arm)
     return tuple(arms)
 
 

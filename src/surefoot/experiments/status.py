@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.experiments.events import Alarm
-from surefoot.experiments.fold import Fold
+from surefoot.experiments.fold import COST_ALARMS, Fold
 from surefoot.rules import Floats
 
 
@@ -141,7 +141,8 @@ def guardrails_of(fold: Fold, strategy: Floats) -> dict[str, GuardrailStatus]:
     """What is known of each guardrail, in natural units."""
     experiment, known = fold.experiment, fold.known_costs()
     measured = fold.baseline_costs()
-    costs = None if known is None else fold.worst_costs(strategy)
+    refuted = fold.alarmed & COST_ALARMS  # then the bounds, or the baseline's costs, are not to be believed
+    costs = None if known is None or refuted else fold.worst_costs(strategy)
     found = {}
     for i, guardrail in enumerate(experiment.guardrails):
         if known is None:

@@ -61,6 +61,7 @@ def build(
         yield
         keeping_up.cancel()
         reader.close()
+        pages.close()
         await host.stop()
 
     app = Service(

@@ -309,6 +309,11 @@ class Host(Desk):
             found.update({views[id]: status for id, status in read.items()})
         return found
 
+    def is_learnt(self, name: str) -> bool:
+        """Whether some process learns an experiment, as far as is known here."""
+        view = self.elsewhere.views.get(name)
+        return name in self.lives or (view is not None and self.elsewhere.fresh(view))
+
     async def _lately(self, name: str, live: Live) -> dict[str, Any]:
         """The status of an experiment that is learnt here, at most `LATELY` seconds old."""
         made, of, status = self._made.get(name, (float("-inf"), None, {}))

@@ -57,6 +57,11 @@ def serve(url: str, host: str, port: int, rate: float = RATE, role: str = "all")
         if key is not None:
             print(f"admin key: {key}", flush=True)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=PATIENCE
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anybody can send them
+            timeout_graceful_shutdown=PATIENCE,
         )
         uvicorn.Server(config).run(sockets=[listener])

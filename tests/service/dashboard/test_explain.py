@@ -64,7 +64,7 @@ def test_words_about_arms(live: sf.Live) -> None:
     one = live.decide(now=9_000.0)
     found = explained(live, one)
     words = {option.name: option.words for option in found.strategy}
-    assert words["in-house"] == "the baseline, whose costs are known"
+    assert words["in-house"] == "the baseline, whose costs were stated or measured"
     upper = live.status().guardrails["spend"].arms["flagship"].upper
     assert words["flagship"].startswith(f"its spend may be as high as {upper:.3g} cents, over 0.4 cents")
     assert found.words[0].startswith(f"{one.arm} had {100 * one.propensity:.0f} %: {words[one.arm]}")

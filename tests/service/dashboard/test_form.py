@@ -8,6 +8,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.service.dashboard.form import Form, python_of
+from surefoot.service.problems import Problem
 from tests.servers import ROUTING
 
 EXPERIMENTS = [
@@ -101,3 +102,17 @@ def test_a_cost_that_is_missing_for_one_guardrail_is_said() -> None:
     form = routing()
     form.rails[1]["cost"] = ""
     assert "have a value for each of spend, answered" in sent(form).check().errors["baseline_costs"]
+
+
+@pytest.mark.parametrize("typed", ["[" * 100_000, '["\\ud800", "b"]', "\n".join(map(str, range(1_100)))])
+def test_arms_that_cannot_be(typed: str) -> None:
+    """They are refused at once, whatever their number."""
+    assert list(sent(routing(), arms=typed).check().errors) == ["arms"]
+
+
+def test_a_column_of_guardrails_that_is_missing() -> None:
+    """Else all guardrails would be dropped without a word."""
+    form = routing()
+    fields = {f"rail_{name}": [row[name] for row in form.rails] for name in form.rails[0] if name != "unit"}
+    with pytest.raises(Problem, match="the rows of guardrails are not complete"):
+        Form.sent({**{name: [value] for name, value in form.values.items()}, **fields})

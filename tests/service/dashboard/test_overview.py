@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -279,6 +280,18 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
     ("given", "said", "tone"),
     [
         (known(), "All 3 guardrails hold; 18 % better than the baseline; still 6 % cautious.", "good"),
+        (
+            known(fresh=False),
+            "No process learns it now: deciders serve the baseline, and nothing is logged. What is shown is the last "
+            "that is known. Start a learner.",
+            "bad",
+        ),
+        (known(better=math.inf), "All 3 guardrails hold; better than the baseline; still 6 % cautious.", "good"),
+        (
+            known(rails=[rail(bound=0.41)], lost_share=0.5),
+            "The strategy may break the limit on spend, at the bounds. Hold it, and find out why.",
+            "bad",
+        ),
         (known(safe_weight=0.001), "All 3 guardrails hold; 18 % better than the baseline.", "good"),
         (
             known(safe_weight=1.0, better=None),

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from surefoot.service.access import Rates
 from surefoot.service.dashboard import session as session_module
+from surefoot.service.dashboard.form import Form
 from surefoot.service.dashboard.pages import used
 from surefoot.service.dashboard.views import Rail
 from surefoot.service.problems import Problem
@@ -447,3 +448,27 @@ def test_buckets_that_are_full_again_are_forgotten(monkeypatch: pytest.MonkeyPat
     rates.take("a", 1000.0)
     with pytest.raises(Problem, match="slow down"):
         rates.take("a", 1000.0)
+
+
+def test_the_form_is_checked_for_admins_only(site: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one takes time, which nobody else may ask for."""
+    site.clock.time += 60.0
+    somebody, checked = Browser(site, site.new_key("decide")), list[str]()
+    monkeypatch.setattr(Form, "check", lambda form: checked.append("yes"))
+    assert somebody.post("/new", do="check", arms="a").status_code in (401, 403)
+    csrf = re.search(r'name="csrf" value="([^"]+)"', somebody.text("/"))
+    assert csrf is not None
+    assert somebody.client.post("/new", data={"csrf": csrf.group(1), "do": "check"}).status_code == 403
+    assert checked == []
+
+
+def test_an_origin_that_is_none(site: Api) -> None:
+    assert Browser(site).client.post("/login", data={"key": "x"}, headers={"Origin": "http://["}).status_code == 403
+
+
+def test_an_experiment_that_is_not_open_is_shown(site: Api, admin: Browser) -> None:
+    site.host.learning.closed["broken"] = "the experiment broken is not open"
+    try:
+        assert "the experiment broken is not open" in admin.text("/")
+    finally:
+        del site.host.learning.closed["broken"]

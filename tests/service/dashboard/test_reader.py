@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import surefoot as sf
-from surefoot.service import host
+from surefoot.service import elsewhere, host
 from surefoot.service.dashboard import reader as reader_module
 from surefoot.service.dashboard.overview import summary
 from surefoot.service.dashboard.reader import Reader
@@ -184,11 +184,35 @@ def test_deciders_show_the_same(two: tuple[Api, Api]) -> None:
     assert there.list("routing")[0].state == "held"
 
 
+def test_nobody_learns(two: tuple[Api, Api], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the page does not say that all is well."""
+    learner, decider = two
+    decider.create()
+    until(lambda: traffic(decider))
+    there = Pages(decider)
+    until(lambda: there.list("routing") and not there.list("routing")[0].verdict.startswith("No process"))
+    monkeypatch.setattr(elsewhere, "LEASE", -1.0)
+    assert there.list("routing")[0].verdict.startswith("No process learns it now")
+    assert there.detail().summary.tone == "bad"
+    assert learner.host.is_learnt("routing")
+
+
+def test_what_an_alarm_has_refuted_is_not_said(routing: Api) -> None:
+    """The baseline was stated to cost less: after the alarm no bound rests on that."""
+    for _ in range(8):
+        some = routing.decide(count=50)
+        items = [{"id": one["id"], "outcome": {"quality": 0.5, "spend": 2.0, "answered": False}} for one in some]
+        routing.ok("POST", "/v1/feedback", {"items": items})
+    status = routing.status()
+    assert {"baseline", "served"} & {alarm["kind"] for alarm in status["alarms"]}
+    assert [one["bound"] for one in status["guardrails"]] == [None] * len(ROUTING["guardrails"])
+
+
 def test_the_status_has_what_the_contract_says(routing: Api) -> None:
+    assert all(one["bound"] is not None for one in routing.status()["guardrails"])
     traffic(routing)
     status = routing.status()
     assert status["settled"] == {arm: len([1 for one in routing.host.lives["routing"].log.rounds() if one.arm == arm])
                                  for arm in ROUTING["arms"]}  # fmt: skip
     assert sum(status["waiting"].values()) == status["pending"] == 2
     assert {one["what"] for one in status["watch"]} == {"served", "baseline"}
-    assert all(one["bound"] is not None for one in status["guardrails"])

@@ -123,7 +123,7 @@ def explain(log: Log, prefix: str, number: int, most: int = MOST_EVENTS) -> Expl
     >>> decision = live.decide(now=0.0)
     >>> for words in explain(live.log, live.prefix, 0).words:
     ...     print(words)
-    old had 97 %: the baseline, whose costs are known; new was held back by refused.
+    old had 97 %: the baseline, whose costs were stated or measured; new was held back by refused.
     97 % of the strategy was the baseline, so that the limits hold at the bounds.
     Its feedback has not come yet.
     """
@@ -236,7 +236,9 @@ def words_on(moment: Moment, place: int) -> str:
         return "there are no guardrails"
     if share == 1.0:
         return (
-            "the baseline, whose costs are known" if experiment.hard and moment.state != MEASURING else "the baseline"
+            "the baseline, whose costs were stated or measured"
+            if experiment.hard and moment.state != MEASURING
+            else "the baseline"
         )
     also = "part of the baseline; " if share > 0.0 else ""
     if moment.bounds is None:

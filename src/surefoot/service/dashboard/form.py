@@ -45,7 +45,9 @@ class Form:
     def sent(cls, form: Mapping[str, Sequence[str]]) -> Form:
         """The form that a browser has sent."""
         columns = [form.get(f"rail_{name}", ()) for name in RAIL]
-        rails = [dict(zip(RAIL, row, strict=True)) for row in zip(*columns, strict=False)]
+        if len({len(column) for column in columns}) > 1:
+            raise Problem(400, "malformed", "the rows of guardrails are not complete")
+        rails = [dict(zip(RAIL, row, strict=True)) for row in zip(*columns, strict=True)]
         values = {name: texts[-1] for name, texts in form.items() if not name.startswith("rail_")}
         if values.get("do") == "rows":
             rails += [dict(BLANK)] * SPARE_ROWS
@@ -105,7 +107,13 @@ class Form:
 
     def check(self) -> Checked:
         """Build the experiment, or find out what is wrong."""
-        trial, errors = self.data(), dict[str, str]()
+        try:
+            trial, errors = self.data(), dict[str, str]()
+            json.dumps(trial, ensure_ascii=False).encode()
+        except (RecursionError, UnicodeEncodeError):
+            return Checked(None, {"arms": "what was typed cannot be written down"})
+        if len(trial["arms"]) > models.MOST_ARMS:
+            return Checked(None, {"arms": f"arms must have at most {models.MOST_ARMS} names"})
         places = [i for i, _ in self.filled()]
         experiment = None
         while experiment is None and len(errors) < 50:
@@ -257,7 +265,7 @@ def as_json(typed: str, kind: type[T]) -> T | None:
     """What was typed, if it is JSON of this kind: names with line breaks are written so."""
     try:
         found = json.loads(typed)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, kind) else None
 
@@ -266,7 +274,7 @@ def options(typed: str) -> Any:
     """The options of the policy."""
     try:
         return json.loads(typed) if typed.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return typed
 
 

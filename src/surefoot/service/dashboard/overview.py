@@ -44,6 +44,7 @@ def summary(
     marks: Marks,
     per_minute: float | None = None,
     most_arms: int | None = None,
+    fresh: bool = True,
 ) -> Summary:
     """An experiment in the list.
 
@@ -59,6 +60,8 @@ def summary(
         Decisions a minute.
     most_arms
         How many arms to show of each guardrail; None for all of them.
+    fresh
+        Whether some process learns it.
     """
     experiment = experiment_of(status["experiment"])
     epoch, objective = status["epoch"], experiment.objective
@@ -70,7 +73,7 @@ def summary(
     said, tone = verdict(Known(
         status["state"], status["reason"], status["shadow"], rounds, experiment.hard, rails, alarms, compared.better,
         compared.clear, status["safe_weight"], lost,
-        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds),
+        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds), fresh,
     ))  # fmt: skip
     return Summary(
         name=experiment.name,
@@ -88,6 +91,7 @@ def summary(
         mean=compared.mean,
         baseline_mean=compared.baseline,
         better=compared.better,
+        clear=compared.clear,
         safe_weight=status["safe_weight"],
         rails=rails,
         alarms=alarms,
@@ -113,7 +117,7 @@ def compare(experiment: Experiment, history: History, epoch: int) -> Compared:
     variance += sum(share**2 * totals[arm].variance / totals[arm].fed for arm, share in shares.items())
     baseline = objective.value(safe)
     gain = baseline - mean if objective.less_is_better else mean - baseline
-    better = gain / abs(baseline) if baseline else None
+    better = gain / abs(baseline) if baseline else math.copysign(math.inf, gain) if gain else 0.0
     return Compared(mean, baseline, better, abs(safe - loss) > CLEAR * math.sqrt(variance))
 
 
@@ -189,12 +193,13 @@ def detail(
     times: Mapping[int, float | None] | None = None,
     audit: Sequence[Mapping[str, Any]] = (),
     recent: Sequence[Mapping[str, Any]] = (),
+    fresh: bool = True,
 ) -> Detail:
     """The page of an experiment.
 
     Parameters
     ----------
-    status, history, marks, per_minute
+    status, history, marks, per_minute, fresh
         As for `summary`.
     delays
         By arm: how long feedback took lately.
@@ -208,7 +213,7 @@ def detail(
         The newest rounds.
     """
     decided, times = decided or {}, times or {}
-    shown = summary(status, history, marks, per_minute)
+    shown = summary(status, history, marks, per_minute, fresh=fresh)
     return Detail(
         summary=shown,
         course=course_of(history, experiments_in(marks), decided),

@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
 import msgspec
@@ -37,6 +39,8 @@ from surefoot.service.models import parse
 from surefoot.service.problems import TITLES, Problem, problem_of
 from surefoot.service.routes import MOST_BYTES, Call, read_body
 from surefoot.storage.keys import ROLES, create_key, list_keys, revoke_key
+
+T = TypeVar("T")
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -193,6 +197,7 @@ class Pages:
 
     def __init__(self, host: Host, access: Access, source: Source) -> None:
         self._host, self._source = host, source
+        self._threads = ThreadPoolExecutor(2, "surefoot-render")
         self.sessions, self._assets = Sessions(host, access), Assets()
         self._environment = Environment(
             loader=PackageLoader("surefoot.service.dashboard"), autoescape=True, undefined=StrictUndefined,
@@ -234,6 +239,14 @@ class Pages:
         found.append(routing.Route("/static/{path}", self.static, methods=["GET"]))
         return found
 
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Do something in a thread of the pages: decisions, keys and claims must not wait for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
     # Rendering.
 
     async def render(
@@ -241,7 +254,7 @@ class Pages:
     ) -> Response:
         """A page. It is made in a thread, so that decisions do not wait for it."""
         page = self._environment.get_template(template)
-        text = await asyncio.to_thread(page.render, session=session, path=request.url.path, **data)
+        text = await self._run(partial(page.render, session=session, path=request.url.path, **data))
         body = text.encode("utf-8", "replace")
         tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
         if status == 200 and request.method == "GET":
@@ -280,7 +293,7 @@ class Pages:
     async def static(self, request: Request) -> Response:
         """Scripts and styles."""
         try:
-            return await asyncio.to_thread(self._assets.response, request)
+            return await self._run(partial(self._assets.response, request))
         except Problem as problem:
             return await self.failure(request, problem, None)
 
@@ -325,21 +338,26 @@ class Pages:
         every = await self._source.summaries(names)
         ordered = sorted(every, key=lambda one: (ORDER.get(one.tone, 0), one.name))
         counts = {tone: sum(one.tone == tone for one in every) for tone in ORDER}
+        closed = {
+            name: why for name, why in self._host.learning.closed.items()
+            if name not in names and key.experiment in (None, name)
+        }  # fmt: skip
         return await self.page(
-            visit, "experiments.html", found=ordered, text=text, counts=counts,
+            visit, "experiments.html", found=ordered, text=text, counts=counts, closed=closed,
             matches=[text.lower() in one.name.lower() for one in ordered],
         )  # fmt: skip
 
     async def experiment(self, visit: Visit) -> Response:
         """The page of an experiment."""
         detail = await self._source.detail(visit.name, visit.may("admin", visit.name))
-        style_ids = await asyncio.to_thread(lambda: self._assets.style_ids)
-        return await self.page(visit, "experiment.html", style_ids=style_ids, **shown(detail, visit))
+        style_ids = await self._run(lambda: self._assets.style_ids)
+        data = await self._run(partial(shown, detail, visit))
+        return await self.page(visit, "experiment.html", style_ids=style_ids, **data)
 
     async def arms(self, visit: Visit) -> Response:
         """All arms under all guardrails, some at once."""
         detail = await self._source.detail(visit.name, False)
-        found, text = matrix(detail), visit.query("q")
+        found, text = await self._run(partial(matrix, detail)), visit.query("q")
         chosen = [row for row in found if text.lower() in row["name"].lower()]
         pages = max(1, -(-len(chosen) // ARMS_AT_ONCE))
         wanted = visit.query("page")
@@ -353,7 +371,7 @@ class Pages:
     async def course(self, visit: Visit) -> Response:
         """The data of the charts over time."""
         detail = await self._source.detail(visit.name, False)
-        head, rows = charts.table(detail.course)
+        head, rows = await self._run(partial(charts.table, detail.course))
         return await self.page(visit, "course.html", summary=detail.summary, head=head, rows=rows[::-1])
 
     async def look_up(self, visit: Visit) -> Response:
@@ -408,18 +426,21 @@ class Pages:
 
     async def ask_new(self, visit: Visit) -> Response:
         """The form for a new experiment."""
-        form = Form()
-        if visit.session.key.experiment is not None:
-            form.values["name"] = visit.session.key.experiment
+        key, form = visit.session.key, Form()
+        check_role(key, ("admin",), key.experiment)
+        if key.experiment is not None:
+            form.values["name"] = key.experiment
         return await self._form(visit, form, Checked(None, {}))
 
     async def new(self, visit: Visit) -> Response:
         """Check the form; begin the experiment if that was asked for."""
+        key = visit.session.key
+        check_role(key, ("admin",), key.experiment)
         form, checked = await self._checked(visit)
         experiment = checked.experiment
         if visit.text("do") != "create" or experiment is None:
             return await self._form(visit, form, checked)
-        check_role(visit.session.key, ("admin",), experiment.name)
+        check_role(key, ("admin",), experiment.name)
         try:
             mode = "shadow" if form.values["mode"] == "shadow" else "live"
             await self._host.create(experiment, mode, visit.who)
@@ -437,7 +458,7 @@ class Pages:
             raise Problem(409, "conflict", "a name has a line break, which a form cannot hold; use PATCH over HTTP")
         form = Form.of(data)
         form.values["epoch"] = str(detail.summary.epoch)
-        return await self._form(visit, form, form.check(), name=visit.name)
+        return await self._form(visit, form, await self._run(form.check), name=visit.name)
 
     async def change(self, visit: Visit) -> Response:
         """Check the form; begin the epoch if that was asked for."""
@@ -464,13 +485,11 @@ class Pages:
         form = Form.sent(visit.form)
         if visit.text("do") == "rows":
             return form, Checked(None, {})
-        return form, await asyncio.to_thread(form.check)
+        return form, await self._run(form.check)
 
     async def _form(
         self, visit: Visit, form: Form, checked: Checked, problem: Problem | None = None, name: str | None = None
     ) -> Response:
-        if not visit.may("admin", visit.session.key.experiment):
-            check_role(visit.session.key, ("admin",), visit.session.key.experiment)
         status = problem.status if problem else 422 if checked.errors and visit.text("do") != "check" else 200
         errors = dict(checked.errors)
         if problem is not None and problem.pointer == "/reason":

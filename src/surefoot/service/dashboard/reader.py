@@ -73,7 +73,8 @@ class Reader:
         self._rounds: dict[str, int] = {}  # when a history had all rounds: how many had been learnt
         self._paces: dict[str, deque[tuple[float, int]]] = {}
         self._statuses: dict[str, Mapping[str, Any]] = {}
-        self._made: dict[Any, tuple[float, Any, Any]] = {}
+        self._made: dict[Any, tuple[float, Any, Any, Any]] = {}
+        self._fresh: dict[str, bool] = {}  # whether some process learns it
         self._weights: dict[str, dict[int, Decided]] = {}  # the last decision of each bucket
         self._delays: dict[str, tuple[float, dict[str, list[float]]]] = {}
         self._looked = float("-inf")
@@ -87,7 +88,7 @@ class Reader:
             old = [name for name in statuses if self._kept("list", name, statuses[name]) is None]
             if old and not await self._run(self._summaries, old, statuses):
                 self._behind.set()
-            return [self._made["list", name][2] for name in names if name in statuses]
+            return [self._made["list", name][3] for name in names if name in statuses]
 
     async def detail(self, name: str, audit: bool) -> Detail:
         """An experiment, with its audit or without; raises `Unknown`."""
@@ -148,7 +149,8 @@ class Reader:
     async def _known(self, names: list[str]) -> dict[str, Mapping[str, Any]]:
         """The statuses; for an experiment that is just being changed the last one."""
         now = self._host.now()
-        for name, status in (await self._host.statuses(names)).items():
+        found = await self._host.statuses(names)
+        for name, status in found.items():
             if "watch" not in status:  # it was published by an older version; the learner will do so again
                 continue
             self._statuses[name] = status
@@ -157,23 +159,24 @@ class Reader:
                 pace.append((now, status["decisions"]))
             while len(pace) > 2 and now - pace[0][0] > PACE_OVER:
                 pace.popleft()
-        return {name: self._statuses[name] for name in names if name in self._statuses}
+        self._fresh |= {name: self._host.is_learnt(name) for name in names}
+        some = found.keys() | self._host.busy  # one that is broken has no status to be trusted
+        return {name: self._statuses[name] for name in names if name in some and name in self._statuses}
 
     # What was made for another viewer.
 
     def _kept(self, what: str, name: str, status: Mapping[str, Any]) -> Any:
-        at, of, found = self._made.get((what, name), (float("-inf"), {}, None))
+        at, of, state, found = self._made.get((what, name), (float("-inf"), {}, None, None))
         idle = of is status and self._rounds.get(name) == status["rounds"]
         lasts = IDLE if idle else FRESH
-        return found if time.monotonic() - at < lasts and of and self._state(of) == self._state(status) else None
+        return found if time.monotonic() - at < lasts and state == self._state(name, status) else None
 
     def _keep(self, what: str, name: str, status: Mapping[str, Any], found: Any) -> None:
-        self._made[what, name] = time.monotonic(), status, found
+        self._made[what, name] = time.monotonic(), status, self._state(name, status), found
 
-    @staticmethod
-    def _state(status: Mapping[str, Any]) -> Any:
-        """What an operator changes, and wants to see changed at once."""
-        return status["state"], status["reason"], status["shadow"], status["epoch"]
+    def _state(self, name: str, status: Mapping[str, Any]) -> Any:
+        """What an operator changes, or must know, and wants to see changed at once."""
+        return status["state"], status["reason"], status["shadow"], status["epoch"], self._fresh[name]
 
     # In a thread.
 
@@ -187,7 +190,7 @@ class Reader:
             with self.histories.lock:
                 history = self.histories.of(number)
                 pace = self._pace(name, history)
-                found = summary(statuses[name], history, marks[number], pace, LIST_ARMS)
+                found = summary(statuses[name], history, marks[number], pace, LIST_ARMS, self._fresh[name])
             self._keep("list", name, statuses[name], found)
         return all(self._rounds.get(name) == statuses[name]["rounds"] for name in names)
 
@@ -209,7 +212,8 @@ class Reader:
             history = self.histories.of(number)
             pace = self._pace(name, history)
             delays = self._delays_of(database, name, number)
-            return detail(status, history, marks, pace, delays, decided, times, entries, rounds)
+            fresh = self._fresh[name]
+            return detail(status, history, marks, pace, delays, decided, times, entries, rounds, fresh)
 
     def _delays_of(self, database: Database, name: str, number: int) -> dict[str, list[float]]:
         at, found = self._delays.get(name, (float("-inf"), {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ class Known(NamedTuple):
     safe_weight: float
     lost: Mapping[str, float]  # share of time-outs, by arm
     lost_share: float  # of all
+    fresh: bool = True  # whether some process learns it
 
 
 def verdict(known: Known) -> tuple[str, str]:
@@ -35,6 +37,11 @@ def verdict(known: Known) -> tuple[str, str]:
     holding = [alarm for alarm in known.alarms if alarm["holds"]]
     if known.state == "stopped":
         return f"Stopped: {sentence(known.reason)}", "off"
+    if not known.fresh:
+        return (
+            "No process learns it now: deciders serve the baseline, and nothing is logged. "
+            "What is shown is the last that is known. Start a learner.", "bad",
+        )  # fmt: skip
     if known.state == "held" and holding:
         return after_alarm(holding[-1], known.rails), "bad"
     if known.state == "held":
@@ -85,7 +92,8 @@ def learns(known: Known) -> str:
         return "too early to compare it with the baseline"
     if not known.clear:
         return "no clear difference from the baseline"
-    return f"{percent(abs(known.better))} {'better' if known.better > 0 else 'worse'} than the baseline"
+    word = "better" if known.better > 0 else "worse"
+    return f"{'' if math.isinf(known.better) else percent(abs(known.better)) + ' '}{word} than the baseline"
 
 
 def after_alarm(alarm: Mapping[str, Any], rails: Sequence[Rail]) -> str:

@@ -57,12 +57,13 @@ class Summary:
     maximises: bool
     mean: float | None  # of the objective in this epoch, over rounds with feedback
     baseline_mean: float | None  # of the baseline's arms in this epoch, mixed as the baseline is
-    better: float | None  # relative: 0.18 is 18 % better than the baseline; None while it is not known
+    better: float | None  # relative: 0.18 is 18 % better than the baseline; infinite if that is 0; None if not known
     safe_weight: float
     rails: Sequence[Rail]
     alarms: Sequence[Mapping[str, Any]]  # of this epoch, newest first; all alarms are on the page of the experiment
     verdict: str  # one sentence: does it hold, does it learn, what to do
     tone: str  # "good", "wait", "bad" or "off": the colour and the word beside the verdict
+    clear: bool = True  # whether the difference to the baseline is more than noise
 
 
 @dataclass(frozen=True)

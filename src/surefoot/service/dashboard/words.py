@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 NOTHING = "\N{EN DASH}"
@@ -38,19 +39,20 @@ def percent(share: float | None) -> str:
     return f"{100.0 * share:.1f}".removesuffix(".0") + " %"
 
 
-def compared(better: float | None) -> str:
-    """How the objective compares with the baseline's.
+def compared(better: float | None, clear: bool = True) -> str:
+    """How the objective compares with the baseline's, if the difference is more than noise.
 
     Examples
     --------
-    >>> compared(0.18), compared(-0.0234), compared(0.0001), compared(None)
-    ('18 % better', '2.3 % worse', 'the same', 'not known yet')
+    >>> compared(0.18), compared(-0.0234), compared(0.18, clear=False), compared(None), compared(math.inf)
+    ('18 % better', '2.3 % worse', 'no clear difference', 'not known yet', 'better')
     """
     if better is None:
         return "not known yet"
-    if abs(better) < 0.0005:
-        return "the same"
-    return f"{percent(abs(better))} {'better' if better > 0 else 'worse'}"
+    if not clear or abs(better) < 0.0005:
+        return "no clear difference"
+    word = "better" if better > 0 else "worse"
+    return word if math.isinf(better) else f"{percent(abs(better))} {word}"
 
 
 def clock(at: float | None) -> str:
