@@ -14,7 +14,7 @@ test: .venv/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 	$(BIN)/surefoot verify --quick
 
 # the lowest versions of the dependencies that pyproject.toml allows; kernels are compiled again for that Numba

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,7 +221,8 @@ def test_mutations_of_live_are_right_if_feedback_comes_at_once_and_all_is_well(w
         for t in range(200):
             choice = running.decide(now=float(t))
             report(running, choice, float(rng.random() < 0.2), float(t))
-        states.append((running._fold.policy.to_bytes(), running._fold.watch.seen, running.status()))
+        status = replace(running.status(), watch=[])  # which one of them does without
+        states.append((running._fold.policy.to_bytes(), running._fold.watch.seen, status))
     assert states[0] == states[1]
 
 
