@@ -21,7 +21,7 @@ import pytest
 from tests.servers import GOOD, ROUTING, Postgres, Server
 
 CALLERS = 4
-KILLS = int(os.environ.get("SUREFOOT_KILLS", "2"))
+KILLS = int(os.environ.get("SUREFOOT_KILLS", "3"))
 """How often a process is killed; 20 for the figures of docs/performance.md."""
 
 
