@@ -156,7 +156,7 @@ class SqlLog(Log):
 
     def _found(self, where: Any, limit: int | None = None) -> Sequence[Any]:
         query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == self._id, where)
-        return self.database.rows(query.order_by(events.c.seq).limit(limit))
+        return self.database.tuples(query.order_by(events.c.seq).limit(limit))
 
     def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
         """The rounds after a number; see `Log`."""
