@@ -19,7 +19,7 @@ from surefoot.rules import Floats
 from surefoot.service.acts import check_pending
 from surefoot.service.desk import Desk
 from surefoot.service.problems import Problem
-from surefoot.storage.inbox import call, collect, drawn_under
+from surefoot.storage.inbox import DECIDED, REQUEST, call, collect, drawn_under
 from surefoot.storage.snapshots import read_snapshots, read_status
 
 CONTACT = 2.0
@@ -160,7 +160,7 @@ class Elsewhere:
         for _ in range(TRIES):
             drawn = [self._drawn(view, key) for _ in range(count)]
             number, in_force = next(self._calls), (view.epoch, view.mode)
-            database.add([call(view.id, self.block, number, "decided", self._desk.now(), drawn, in_force, key)])
+            database.add([call(view.id, self.block, number, DECIDED, self._desk.now(), drawn, in_force, key)])
             async with asyncio.timeout(PATIENCE):
                 await self._desk.durable(database)
             if key is not None and number in gate.repeated:
@@ -223,7 +223,7 @@ class Elsewhere:
         self._waiting[number] = waiting
         try:
             body = {"verb": verb, "who": who, "arguments": arguments}
-            database.add([call(view.id, self.block, number, "request", self._desk.now(), body)])
+            database.add([call(view.id, self.block, number, REQUEST, self._desk.now(), body)])
             async with asyncio.timeout(PATIENCE):
                 await self._desk.durable(database)
             async with asyncio.timeout(PATIENCE if self.fresh(view) else PATIENCE / 10):

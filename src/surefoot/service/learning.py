@@ -18,7 +18,7 @@ from surefoot.service.desk import Desk
 from surefoot.service.elsewhere import Elsewhere, woken
 from surefoot.service.problems import logger, problem_of
 from surefoot.storage.claims import Claimed
-from surefoot.storage.inbox import answer, clear, take
+from surefoot.storage.inbox import DECIDED, answer, clear, take
 from surefoot.storage.log import SqlLog
 from surefoot.storage.schema import experiments
 from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
@@ -34,8 +34,9 @@ BEAT_EVERY = 1.0
 STATUS_EVERY = 1.0
 CLEAR_EVERY = 5.0
 KEEP_ANSWERS = 60.0
+PUBLISH_EVERY = 0.1
+"""Seconds between two strategies that are published: an older one is as safe."""
 AT_ONCE = 500
-DECIDED = "decided"
 
 
 class Learning:
@@ -66,7 +67,7 @@ class Learning:
         self._stored: dict[int, int] = {}  # by the number of the experiment: what of that is in the database
         self._published: dict[str, int] = {}  # the last event in it
         self._told: dict[str, int] = {}  # the last event in the status
-        self._in_force: dict[str, tuple[int, str]] = {}  # the epoch and the mode in it
+        self._standing: dict[str, tuple[Any, ...]] = {}  # what was in force when something was last published
         self._done: dict[str, float] = {}
 
     # Which experiments.
@@ -272,15 +273,15 @@ class Learning:
         if not desk.shares or live.broken:
             return
         log, name, last = cast(SqlLog, live.log), live.experiment.name, live.last
-        in_force = self._in_force.get(name)
-        if everything or self._published.get(name) != last:
+        # What is in force changes at once for everybody, and people look at once what became of their request.
+        changed = everything or self._standing.get(name) != live.standing
+        self._standing[name] = live.standing
+        if changed or (self._published.get(name) != last and self._due(f"body {name}", PUBLISH_EVERY)):
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
             log.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
             self._published[name] = last
-            self._in_force[name] = body["epoch"], mode
-        changed = self._in_force.get(name) != in_force  # people look at once what became of their request
-        if everything or changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
+        if changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
             log.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
 

@@ -20,7 +20,18 @@ from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
 from surefoot.storage.snapshots import Superseded, only_one
 
 CALLS, ANSWERS = "surefoot_inbox", "surefoot_answers"
-"""The channels on which PostgreSQL tells of new rows."""
+"""The channels on which PostgreSQL tells of new requests and answers."""
+DECIDED, REQUEST = "decided", "request"
+"""The kinds of rows."""
+
+IN_FORCE = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode).where(
+    snapshots.c.experiment.in_(sa.bindparam("drawn", expanding=True))
+)
+OWN = (
+    snapshots.update()
+    .where(snapshots.c.experiment == sa.bindparam("which"), snapshots.c.owner == sa.bindparam("me"))
+    .values(owner=snapshots.c.owner)
+)
 
 
 class Gate:
@@ -50,14 +61,14 @@ class Gate:
         if inbox in by_table:
             only_one(connection)
             by_table[inbox] = self._admitted(connection, by_table[inbox])
-            notify(connection, CALLS)
+            if any(row["kind"] == REQUEST for row in by_table[inbox]):  # nobody waits until decisions are taken in
+                notify(connection, CALLS)
         if answers in by_table:
             notify(connection, ANSWERS)
 
     def _own(self, connection: sa.Connection, some: set[int]) -> None:
         for experiment in sorted(some):
-            where = snapshots.c.experiment == experiment, snapshots.c.owner == self.owner
-            if connection.execute(snapshots.update().where(*where).values(owner=self.owner)).rowcount != 1:
+            if connection.execute(OWN, {"which": experiment, "me": self.owner}).rowcount != 1:
                 raise Superseded
 
     def _admitted(self, connection: sa.Connection, rows: Rows) -> Rows:
@@ -79,8 +90,7 @@ class Gate:
 def in_force(connection: sa.Connection, rows: Rows) -> dict[int, tuple[int, str]]:
     """By experiment: the epoch and the mode, where decisions were drawn."""
     drawn = {row["experiment"] for row in rows if row["drawn_in"] is not None}
-    query = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode)
-    found = connection.execute(query.where(snapshots.c.experiment.in_(sorted(drawn)))).all() if drawn else ()
+    found = connection.execute(IN_FORCE, {"drawn": sorted(drawn)}).all() if drawn else ()
     return {experiment: (epoch, mode) for experiment, epoch, mode in found}
 
 

@@ -72,7 +72,7 @@ def publish(experiment: int, owner: str, epoch: int, mode: str, body: Mapping[st
 def only_one(connection: sa.Connection) -> None:
     """Wait until nobody else adds to the inbox, or changes what is in force, until the end of this transaction."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
 
 def publish_status(experiment: int, owner: str, status: Mapping[str, Any]) -> Work:
