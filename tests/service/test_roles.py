@@ -149,9 +149,7 @@ def test_without_the_check_at_the_commit_a_hold_comes_late(
     from surefoot.storage.inbox import Gate
 
     learner, decider = processes.running()
-    monkeypatch.setattr(Gate, "_admitted", lambda gate, connection, rows: [
-        {name: value for name, value in row.items() if name != "drawn_in"} for row in rows
-    ])  # fmt: skip
+    monkeypatch.setattr(Gate, "_admitted", lambda gate, connection, rows: rows)
     monkeypatch.setattr(elsewhere_module.View, "update", lambda view, row: None)
     learner.ok("POST", "/v1/experiments/routing/hold", {"reason": "incident"})
     assert decider.decide()["mode"] == "live"

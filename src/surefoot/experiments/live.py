@@ -45,6 +45,7 @@ from surefoot.provenance import made_by
 from surefoot.rules import SHARE, Range, RuleError, choice, number, shown
 
 TIME = Range(-1e15, 1e15)
+PROPENSITY = SHARE._replace(open_low=True)
 AT_ONCE = Range(1, 100_000, whole=True)
 LEASE = Range(0, 1e9)
 SEED = Range(0, 2**128, whole=True)
@@ -380,8 +381,9 @@ class Live:
         fold = self._fold
         if type(one.number) is not int or not ELSEWHERE <= one.number < BLOCKS * ELSEWHERE:
             raise RuleError("number", "be in a block for decisions drawn elsewhere", one.number)
-        number("epoch", one.epoch, Range(0, fold.epoch, whole=True))
-        number("propensity", one.propensity, SHARE._replace(open_low=True))
+        if type(one.epoch) is not int or not 0 <= one.epoch <= fold.epoch:
+            raise RuleError("epoch", f"be {Range(0, fold.epoch, whole=True)}", one.epoch)
+        number("propensity", one.propensity, PROPENSITY)
         number("weight", one.weight, SHARE)
         choice("mode", one.mode, ("live", "safe", "shadow"))
         number("at", one.at, TIME)

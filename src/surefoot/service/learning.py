@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine
-from itertools import groupby
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
@@ -18,7 +17,7 @@ from surefoot.service.desk import Desk
 from surefoot.service.elsewhere import Elsewhere, woken
 from surefoot.service.problems import logger, problem_of
 from surefoot.storage.claims import Claimed
-from surefoot.storage.inbox import DECIDED, answer, clear, take
+from surefoot.storage.inbox import DECIDED, Letter, answer, clear, take
 from surefoot.storage.log import SqlLog
 from surefoot.storage.schema import experiments
 from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
@@ -36,7 +35,8 @@ CLEAR_EVERY = 5.0
 KEEP_ANSWERS = 60.0
 PUBLISH_EVERY = 0.1
 """Seconds between two strategies that are published: an older one is as safe."""
-AT_ONCE = 500
+AT_ONCE, IN_A_ROW = 500, 50
+"""How many rows are read at once, and after how many decisions a request that waits has its turn."""
 
 
 class Learning:
@@ -216,28 +216,27 @@ class Learning:
                 name = live.experiment.name
                 if desk.lives.get(name) is not live:  # the database was opened again, or it was handed over
                     continue
-                new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
-                if any(row["body"]["verb"] in SLOW for row in new if row["kind"] != DECIDED):
+                new = [row for row in rows if row.experiment == id and row.id > self._taken[name]]
+                if any(row.body["verb"] in SLOW for row in new if row.kind != DECIDED):
                     self._apart[name] = asyncio.create_task(self._carry_out(live, new))  # others need not wait
                 elif await self._carry_out(live, new) and rows:
                     # Rows become visible in the order of their numbers: there is none before the last one.
-                    self._taken[name] = max(self._taken[name], rows[-1]["id"])
+                    self._taken[name] = max(self._taken[name], rows[-1].id)
             await desk.durable()
             if len(rows) < AT_ONCE:
                 return
 
-    async def _carry_out(self, live: Live, rows: list[dict[str, Any]]) -> bool:
+    async def _carry_out(self, live: Live, rows: list[Letter]) -> bool:
         """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
         desk, name, log = self._desk, live.experiment.name, cast(SqlLog, live.log)
-        for kind, run in groupby(rows, lambda row: row["kind"] if row["kind"] == DECIDED else row["id"]):
+        for some in in_turn(rows):
             while name in desk.busy:
                 await asyncio.sleep(0.01)
             if desk.lives.get(name) is not live:
                 return False
-            some = list(run)
-            log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1]["id"])}
-            if kind == DECIDED:
-                for one in live.admit([Decided(*drawn) for row in some for drawn in row["body"]]):
+            log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1].id)}
+            if some[0].kind == DECIDED:
+                for one in live.admit([Decided(*drawn) for row in some for drawn in row.body]):
                     if isinstance(one, Exception):
                         logger.error("a decision that was drawn elsewhere is refused: %s", one)
                 answers = []
@@ -245,7 +244,9 @@ class Learning:
                 answers = [await self._answer(live, some[0])]
             rest, log.work = log.work, {}
             log.database.add(answers, rest)  # where the events are: they are lost together if it was opened again
-            self._taken[name] = self._stored[log.id] = some[-1]["id"]
+            self._taken[name] = self._stored[log.id] = some[-1].id
+            if not answers:  # decisions that are being made share a commit with these, and need not wait for all
+                await desk.durable(log.database)
             if live.broken:
                 await desk.durable(log.database)  # so that the same request does not come again
                 raise LogFailure("an experiment must be opened again")
@@ -254,16 +255,16 @@ class Learning:
             await desk.durable(log.database)
         return desk.lives.get(name) is live
 
-    async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
-        request = row["body"]
+    async def _answer(self, live: Live, row: Letter) -> Any:
+        request = row.body
         try:
-            found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row["at"])
+            found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row.at)
             body = {"answer": found}
         except LogFailure:
             raise
         except Exception as error:
             body = {"problem": problem_of(error).to_dict()}
-        return answer(row["caller"], row["call"], self._desk.now(), body)
+        return answer(row.caller, row.call, self._desk.now(), body)
 
     # What is published.
 
@@ -284,6 +285,18 @@ class Learning:
         if changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
             log.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
+
+
+def in_turn(rows: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """The rows, some decisions at a time, and each request by itself."""
+    some: list[Letter] = []
+    for row in rows:
+        if some and (row.kind != DECIDED or some[0].kind != DECIDED or sum(len(one.body) for one in some) >= IN_A_ROW):
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some
 
 
 def opened(database: Any, name: str) -> Live | None:

@@ -6,7 +6,6 @@ and the others find their rows written.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from msgspec.json import encode
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 import surefoot.storage.schema as schema
@@ -288,7 +288,7 @@ def insert(connection: sa.Connection, table: sa.Table, rows: Rows) -> None:
     if connection.dialect.name != "postgresql":
         connection.execute(INSERTS[table], rows)
         return
-    connection.execute(from_json(table, tuple(rows[0]), connection.dialect), {"rows": json.dumps(rows)})
+    connection.execute(from_json(table, tuple(rows[0]), connection.dialect), {"rows": encode(rows).decode()})
 
 
 @cache

@@ -98,8 +98,9 @@ def upgrade() -> None:
 
 def rounds_of(connection: sa.Connection, experiment: int) -> Iterator[dict[str, Any]]:
     """The rounds that the log of an experiment leads to."""
-    from surefoot.experiments.events import MemoryLog, read
+    from surefoot.experiments.events import MemoryLog
     from surefoot.experiments.fold import Fold
+    from surefoot.storage.bodies import read
 
     query = sa.text("SELECT kind, body FROM events WHERE experiment = :one ORDER BY seq")
     log = MemoryLog()
