@@ -200,13 +200,17 @@ class StorageContract:
         ages = [found[0] - seq for seq in found]
         assert all(later <= 2 * age + 2_000 for age, later in itertools.pairwise(ages))
 
-    def test_checkpoints_are_not_too_large_together(self, path: Path) -> None:
+    def test_checkpoints_are_not_too_large_together(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fewer are kept if they are large, but always the newest."""
-        log, large = self.begun(path), bytes(ev.MOST_CHECKPOINT_BYTES // 3)
+        most = 100_000
+        monkeypatch.setattr(ev.superfluous, "__defaults__", (ev.MOST_CHECKPOINTS, most))
+        log = self.begun(path)
         for i in range(5):
-            log.save_checkpoint(i + 1, large)
+            log.save_checkpoint(i + 1, bytes(most // 3))
             log.wait(log.append([decided(i)]))
-        log.save_checkpoint(6, bytes(ev.MOST_CHECKPOINT_BYTES + 1))
+        assert log.checkpoint(before=4) is not None
+        assert log.checkpoint(before=3) is None
+        log.save_checkpoint(6, bytes(most + 1))
         log.wait(log.append([decided(5)]))
         found = log.checkpoint()
         assert found is not None
