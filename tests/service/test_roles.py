@@ -194,6 +194,34 @@ def test_without_a_learner_the_baseline_is_served(processes: Processes, monkeypa
     assert answer.json() == {"status": "replayed"}
 
 
+def test_a_decision_is_not_made_after_its_caller_has_gone(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would time out as the worst case. Everything else that was sent meanwhile is carried out."""
+    learner, decider = processes.running()
+    made = learner.status()["decisions"]
+    monkeypatch.setattr(elsewhere_module, "PATIENCE", 0.3)
+    learner.client.portal.call(learner.host.stop)  # type: ignore[union-attr]
+    for body in ({"unit": "u"}, {"arms": ["in-house"]}):
+        status, problem = decider.problem("POST", DECIDE, body)
+        assert (status, problem["detail"]) == (503, "no process learns routing now; the request to decide is dropped")
+    status, problem = decider.problem("POST", "/v1/experiments/routing/hold", {"reason": "incident"})
+    assert (status, "kept and may still be carried out" in problem["detail"]) == (503, True)
+    processes.clock.time += 0.5
+    monkeypatch.setattr(elsewhere_module, "PATIENCE", 10.0)
+    again = processes.start("learner")
+    until(lambda: again.status()["state"] == "held")  # the last of what was in the inbox
+    assert again.status()["decisions"] == made
+    assert decider.decide(unit="u")["mode"] == "safe"
+
+
+def test_a_clock_that_is_wrong_does_not_stop_decisions(processes: Processes) -> None:
+    """The learner's clock is far ahead: it looks into the inbox all the time, so it knows that requests are new."""
+    learner, decider = processes.running()
+    learner.host.now = lambda: processes.clock() + 300.0
+    assert [decider.decide(unit=f"u{i}")["mode"] for i in range(3)] == ["live"] * 3
+
+
 def test_clients_may_draw_by_themselves(processes: Processes) -> None:
     learner, decider = processes.running()
     for api in (learner, decider):
