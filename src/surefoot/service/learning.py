@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from surefoot.experiments.events import Decided, LogFailure
 from surefoot.experiments.live import Live
-from surefoot.service.acts import SLOW, prepare
+from surefoot.service.acts import SLOW, ids_in, prepare
 from surefoot.service.desk import Desk
 from surefoot.service.elsewhere import PATIENCE, Elsewhere, woken
 from surefoot.service.problems import Problem, logger, problem_of
@@ -232,10 +232,20 @@ class Learning:
 
     async def _carry_out(self, live: Live, rows: list[dict[str, Any]]) -> bool:
         """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
+        requests = (row["body"] for row in rows if row["kind"] != DECIDED)
+        ids = [id for request in requests for id in ids_in(request["verb"], request["arguments"])]
+        await self._idle(live)
+        async with self._desk.remembering(live, ids):
+            return await self._carry_out_all(live, rows)
+
+    async def _idle(self, live: Live) -> None:
+        while live.experiment.name in self._desk.busy:
+            await asyncio.sleep(0.01)
+
+    async def _carry_out_all(self, live: Live, rows: list[dict[str, Any]]) -> bool:
         desk, name, log = self._desk, live.experiment.name, cast(SqlLog, live.log)
         for kind, run in groupby(rows, lambda row: row["kind"] if row["kind"] == DECIDED else row["id"]):
-            while name in desk.busy:
-                await asyncio.sleep(0.01)
+            await self._idle(live)
             if desk.lives.get(name) is not live:
                 return False
             some = list(run)
