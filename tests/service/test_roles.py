@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import surefoot as sf
 from surefoot.service import acts as acts_module
 from surefoot.service import elsewhere as elsewhere_module
 from surefoot.service.app import build
@@ -213,6 +214,21 @@ def test_a_decision_is_not_made_after_its_caller_has_gone(
     until(lambda: again.status()["state"] == "held")  # the last of what was in the inbox
     assert again.status()["decisions"] == made
     assert decider.decide(unit="u")["mode"] == "safe"
+
+
+def test_live_is_not_opened_while_the_inbox_has_decisions(processes: Processes) -> None:
+    """It would not know decisions that were answered, and would learn later ones before them."""
+    learner, decider = processes.running()
+    learner.client.portal.call(learner.host.stop)  # type: ignore[union-attr]
+    decision = until(lambda: [one for one in [decider.decide()] if not one["id"].startswith("unlogged")])[0]
+    decider.client.portal.call(decider.host.stop)  # type: ignore[union-attr]
+    with pytest.raises(sf.LogFailure, match=r"left \d+ decisions or requests that routing has not taken in: stop"):
+        sf.Live.open(processes.db)
+    again = processes.start("learner")  # the claim was given back
+    until(lambda: "routing" in again.host.lives and again.host.lives["routing"].knows(decision["id"]))
+    again.client.portal.call(again.host.stop)  # type: ignore[union-attr]
+    with sf.Live.open(processes.db) as live:
+        assert live.feedback(decision["id"], GOOD, processes.clock()) == "accepted"
 
 
 def test_a_clock_that_is_wrong_does_not_stop_decisions(processes: Processes) -> None:

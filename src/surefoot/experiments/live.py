@@ -146,7 +146,8 @@ class Live:
         """Run an experiment whose log is in a file (SQLite), and go on exactly where it was left.
 
         Every answer is in the file before it is given. To begin, `experiment` is needed; later it may be left out, or
-        must be the one in the file. One process at a time may run an experiment; another one is refused.
+        must be the one in the file. One process at a time may run an experiment; another one is refused. So is an
+        experiment of `surefoot serve` with decisions of other processes that no learner has taken in yet.
         """
         name = None if experiment is None else experiment.name
         log = import_module(STORAGE).open_log(path, name, alone=True)

@@ -31,7 +31,7 @@ from surefoot.experiments.events import (
 from surefoot.rules import RuleError
 from surefoot.storage.database import Database, Work, failure_of
 from surefoot.storage.schema import checkpoints, events, experiments, rounds
-from surefoot.storage.snapshots import take_over
+from surefoot.storage.snapshots import check_taken_in, take_over
 
 READ_AT_ONCE = 5_000
 
@@ -79,8 +79,11 @@ class SqlLog(Log):
         self._id, found = find(database, name)
         if alone and found is not None:
             database.claim(found)
-        if alone and self._id is not None and database.owner is not None:
-            self.taken = take_over(database, self._id)
+        if alone and self._id is not None and found is not None:
+            if database.owner is None:
+                check_taken_in(database, self._id, found)
+            else:
+                self.taken = take_over(database, self._id)
         newest = sa.select(sa.func.max(events.c.seq)).where(events.c.experiment == self._id)
         self._last: int = database.rows(newest)[0][0] or 0
         self.beside: list[tuple[sa.Table, dict[str, Any]]] = []
