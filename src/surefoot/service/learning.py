@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from surefoot.experiments.events import Decided, LogFailure
 from surefoot.experiments.live import Live
-from surefoot.service.acts import SLOW, prepare
+from surefoot.service.acts import SLOW, ids_in, prepare
 from surefoot.service.desk import Desk
-from surefoot.service.elsewhere import Elsewhere, woken
-from surefoot.service.problems import logger, problem_of
+from surefoot.service.elsewhere import PATIENCE, Elsewhere, woken
+from surefoot.service.problems import Problem, logger, problem_of
 from surefoot.storage.claims import Claimed
 from surefoot.storage.inbox import DECIDED, Letter, answer, clear, take
 from surefoot.storage.log import SqlLog
@@ -64,6 +64,7 @@ class Learning:
         self.closed: dict[str, str] = {}
         """Experiments that are not open here, and why."""
         self._taken: dict[str, int] = {}  # the last row of the inbox that was looked at
+        self._looked: dict[str, float] = {}  # when it was last empty, by a clock of this process
         self._stored: dict[int, int] = {}  # by the number of the experiment: what of that is in the database
         self._published: dict[str, int] = {}  # the last event in it
         self._told: dict[str, int] = {}  # the last event in the status
@@ -121,6 +122,7 @@ class Learning:
         name, log = live.experiment.name, cast(SqlLog, live.log)
         self.closed.pop(name, None)
         self._taken[name] = self._stored[log.id] = log.taken
+        self._looked.pop(name, None)
         self._desk.take(name, live)
         self.publish(live, everything=True)
         self._desk.mail.set()
@@ -211,6 +213,7 @@ class Learning:
             if not lives:
                 return
             after = min(self._taken[live.experiment.name] for live in lives.values())
+            began = time.monotonic()
             rows = await asyncio.to_thread(take, desk.database, lives, after, AT_ONCE)
             for id, live in lives.items():
                 name = live.experiment.name
@@ -222,16 +225,28 @@ class Learning:
                 elif await self._carry_out(live, new) and rows:
                     # Rows become visible in the order of their numbers: there is none before the last one.
                     self._taken[name] = max(self._taken[name], rows[-1].id)
+                if name not in self._apart and len(rows) < AT_ONCE:
+                    self._looked[name] = began
             await desk.durable()
             if len(rows) < AT_ONCE:
                 return
 
     async def _carry_out(self, live: Live, rows: list[Letter]) -> bool:
         """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
+        requests = (row.body for row in rows if row.kind != DECIDED)
+        ids = [id for request in requests for id in ids_in(request["verb"], request["arguments"])]
+        await self._idle(live)
+        async with self._desk.remembering(live, ids):
+            return await self._carry_out_all(live, rows)
+
+    async def _idle(self, live: Live) -> None:
+        while live.experiment.name in self._desk.busy:
+            await asyncio.sleep(0.01)
+
+    async def _carry_out_all(self, live: Live, rows: list[Letter]) -> bool:
         desk, name, log = self._desk, live.experiment.name, cast(SqlLog, live.log)
         for some in in_turn(rows):
-            while name in desk.busy:
-                await asyncio.sleep(0.01)
+            await self._idle(live)
             if desk.lives.get(name) is not live:
                 return False
             log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1].id)}
@@ -258,6 +273,8 @@ class Learning:
     async def _answer(self, live: Live, row: Letter) -> Any:
         request = row.body
         try:
+            if self._is_over(live, request.get("until")):
+                raise Problem(503, "busy", "the request to decide came too late", retry_after=1)
             found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row.at)
             body = {"answer": found}
         except LogFailure:
@@ -265,6 +282,17 @@ class Learning:
         except Exception as error:
             body = {"problem": problem_of(error).to_dict()}
         return answer(row.caller, row.call, self._desk.now(), body)
+
+    def _is_over(self, live: Live, until: float | None) -> bool:
+        """Whether nobody waits for the answer to a request any more.
+
+        The end of a request is a time of the caller's clock, which may be wrong. It is looked at only where the row may
+        be old, since this process has not looked into the inbox for a while, or has just begun to. So a wrong clock
+        never stops decisions for long: at worst, around a take-over, a decision is made that times out, or a caller
+        that is still there is told to try again.
+        """
+        waited = time.monotonic() - self._looked.get(live.experiment.name, -math.inf)
+        return until is not None and waited > PATIENCE and self._desk.now() > until
 
     # What is published.
 
