@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -101,15 +101,13 @@ class Desk:
         return work()
 
     @asynccontextmanager
-    async def remembering(self, live: Live, ids: Sequence[str]) -> AsyncIterator[None]:
-        """Read in a thread what only the log knows of these decisions; the experiment may be changed meanwhile.
+    async def remembering(self, live: Live, settled: Iterable[int]) -> AsyncIterator[None]:
+        """Read in a thread what only the log knows, of decisions that are settled; the experiment may change meanwhile.
 
-        Feedback on decisions that are settled would else keep everybody waiting while the database is read.
+        Feedback on them would else keep everybody waiting while the database is read.
         """
-        numbers = live.settled(ids)
-        with cast(SqlLog, live.log).recall(numbers) as recall:
-            if numbers:
-                await asyncio.to_thread(recall.read)
+        with cast(SqlLog, live.log).recall(settled) as recall:
+            await asyncio.to_thread(recall.read)
             yield
 
     async def in_thread(self, name: str, work: Callable[[], T]) -> T:

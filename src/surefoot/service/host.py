@@ -220,11 +220,15 @@ class Host(Desk):
         if self.shares and verb == "decide":  # one order for all decisions, wherever they are made
             return await self.elsewhere.decide(await self._view(name), **arguments)
         ids = ids_in(verb, arguments)
-        if isinstance(found, Live) and self.shares and not all(found.knows(id) for id in ids):
+        new = verb == "drawn"
+        if isinstance(found, Live) and self.shares and not (new or all(found.knows(id) for id in ids)):
             await self.learning.take_in()  # a decider may have just answered with it
             found = await self.find(name)  # it may be learnt elsewhere by now
         if isinstance(found, Live):
-            async with self.remembering(found, ids):
+            settled = found.settled(ids) if ids else ()
+            if not settled:
+                return await self._carry_out(found, verb, who, arguments)
+            async with self.remembering(found, settled):
                 found = await self.find(name)
                 if isinstance(found, Live):
                     return await self._carry_out(found, verb, who, arguments)

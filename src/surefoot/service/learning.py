@@ -236,7 +236,10 @@ class Learning:
         requests = (row.body for row in rows if row.kind != DECIDED)
         ids = [id for request in requests for id in ids_in(request["verb"], request["arguments"])]
         await self._idle(live)
-        async with self._desk.remembering(live, ids):
+        settled = live.settled(ids)
+        if not settled:
+            return await self._carry_out_all(live, rows)
+        async with self._desk.remembering(live, settled):
             return await self._carry_out_all(live, rows)
 
     async def _idle(self, live: Live) -> None:
