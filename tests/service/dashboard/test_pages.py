@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from surefoot.service.access import Rates
 from surefoot.service.dashboard import session as session_module
 from surefoot.service.dashboard.form import Form
-from surefoot.service.dashboard.pages import used
+from surefoot.service.dashboard.frame import used
 from surefoot.service.dashboard.views import Rail
 from surefoot.service.problems import Problem
 from surefoot.storage.keys import digest_of, list_keys, revoke_key
@@ -386,6 +386,26 @@ def test_errors_are_pages_for_browsers_and_problems_for_the_rest(site: Api, admi
 def test_pages_are_not_in_the_openapi_document(site: Api) -> None:
     paths = site.ok("GET", "/openapi.json")["paths"]
     assert all(path.startswith(("/v1/", "/ofrep/", "/healthz", "/readyz", "/metrics")) for path in paths)
+
+
+def test_answers_of_pages_are_counted_by_route(site: Api, admin: Browser) -> None:
+    def count(method: str, route: str, status: int) -> float:
+        labels = f'method="{method}",route="{route}",status="{status}"'
+        found = re.search(
+            rf"^surefoot_answers_total{{{re.escape(labels)}}} ([\d.]+)$", site("GET", "/metrics").text, re.M
+        )
+        return float(found.group(1)) if found else 0.0
+
+    one = "/experiments/{name}"
+    routes = [("GET", "/", 200), ("GET", one, 200), ("GET", one, 404), ("GET", "/static/{path}", 404), ("POST", "/keys", 422),
+              ("POST", "/login", 401)]  # fmt: skip
+    before = [count(*route) for route in routes]
+    for path in ("/", "/experiments/llm-routing", "/experiments/markup", "/experiments/nothing", "/static/nothing.js"):
+        admin.get(path)
+    admin.client.post("/keys", data={"csrf": admin.csrf})  # which looks at the list for the token
+    Browser(site).login("sf_wrong")
+    assert [count(*route) - seen for route, seen in zip(routes, before, strict=True)] == [2, 2, 1, 1, 1, 1]
+    assert "llm-routing" not in str(re.findall(r'route="([^"]*)"', site("GET", "/metrics").text))
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(admin: Browser) -> None:

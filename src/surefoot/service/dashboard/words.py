@@ -105,3 +105,11 @@ def outcome(value: float | bool) -> str:
     ('yes', '0.8')
     """
     return number(value) if not isinstance(value, bool) else "yes" if value else "no"
+
+
+def number_typed(typed: str) -> float | str:
+    """The number that was typed, or the text if it is none."""
+    try:
+        return float(typed)
+    except ValueError:
+        return typed
