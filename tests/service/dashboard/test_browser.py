@@ -334,6 +334,9 @@ def test_a_key_is_made_shown_once_used_and_revoked(browser: Any, tab: Tab, site:
     page.click("text=Create the key")
     key = page.inner_text(".key")
     assert key.startswith("sf_")
+    assert page.url == f"{site.address}/keys"
+    page.reload()  # makes no other key, and does not show this one again
+    assert (page.locator(".key").count(), page.locator("text=a colleague").count()) == (0, 1)
     other = Tab(browser, site, key)
     tab.go("/keys")
     assert page.locator(".key").count() == 0

@@ -299,21 +299,30 @@ def test_an_epoch_begins_with_the_form_if_nobody_else_was_quicker(site: Api, adm
     assert (status["epoch"], len(status["guardrails"]), status["name"]) == (1, 1, "changing")
     answer = admin.post("/experiments/changing/change", **form, do="change", reason="late")
     assert answer.status_code == 412
-    assert "the epoch is 1, and If-Match is 0" in answer.text
+    assert "somebody has begun another epoch meanwhile" in answer.text
     site.ok("POST", "/v1/experiments/changing/hold", {"reason": "x"})
     answer = admin.post("/experiments/changing/change", **form, do="resume", reason="with other values")
     assert answer.status_code == 303, answer.text
     assert site.status("changing")["state"] == "running"
 
 
-def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser) -> None:
+def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
     answer = admin.post("/keys", name=QUOTES, roles=["read", "decide"], experiment="llm-routing", days="2")
+    assert (answer.status_code, answer.headers["location"], answer.content) == (303, "/keys", b"")
+    for part in ("HttpOnly", "SameSite=strict", "Max-Age=60"):
+        assert part in answer.headers["set-cookie"]
+    answer = admin.get("/keys")
     found = re.search(r"sf_[\w-]{43}", answer.text)
     assert found
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert found.group() not in caplog.text
+    made = len(list_keys(site.host.database))
     key = list_keys(site.host.database)[digest_of(found.group())]
     assert (key.name, key.roles, key.experiment) == (QUOTES, ("decide", "read"), "llm-routing")
     assert key.expires == site.clock() + 2 * 86_400
     assert "sf_" not in admin.text("/keys")
+    assert len(list_keys(site.host.database)) == made
     entry = site.ok("GET", "/v1/audit")["entries"][-1]
     assert (entry["action"], entry["who"]) == ("create key", "tester (key 1)")
     mistakes: list[dict[str, Any]] = [
@@ -397,8 +406,8 @@ def test_answers_of_pages_are_counted_by_route(site: Api, admin: Browser) -> Non
         return float(found.group(1)) if found else 0.0
 
     one = "/experiments/{name}"
-    routes = [("GET", "/", 200), ("GET", one, 200), ("GET", one, 404), ("GET", "/static/{path}", 404), ("POST", "/keys", 422),
-              ("POST", "/login", 401)]  # fmt: skip
+    routes = [("GET", "/", 200), ("GET", one, 200), ("GET", one, 404), ("GET", "/static/{path}", 404),
+              ("POST", "/keys", 422), ("POST", "/login", 401)]  # fmt: skip
     before = [count(*route) for route in routes]
     for path in ("/", "/experiments/llm-routing", "/experiments/markup", "/experiments/nothing", "/static/nothing.js"):
         admin.get(path)

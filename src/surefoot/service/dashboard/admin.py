@@ -15,7 +15,7 @@ from surefoot.service import models
 from surefoot.service.acts import MOST_PENDING
 from surefoot.service.dashboard import words
 from surefoot.service.dashboard.frame import Frame, Visit, see
-from surefoot.service.dashboard.session import LASTS
+from surefoot.service.dashboard.session import LASTS, MADE, MADE_LASTS, cookie_name, set_cookie
 from surefoot.service.host import Host
 from surefoot.service.problems import Problem
 from surefoot.service.routes import MOST_BYTES
@@ -38,21 +38,22 @@ class Admin:
     def __init__(self, frame: Frame, host: Host) -> None:
         self._frame, self._host = frame, host
 
-    async def keys(
-        self, visit: Visit, status: int = 200, made: str | None = None, error: str | None = None
-    ) -> Response:
-        """The keys."""
+    async def keys(self, visit: Visit, status: int = 200, error: str | None = None) -> Response:
+        """The keys; one that was just made is shown, once."""
         self._host.check_ready()
         found = await asyncio.to_thread(list_keys, self._host.database)
-        now = self._host.now()
+        now, made = self._host.now(), visit.request.cookies.get(cookie_name(visit.request, MADE))
         rows = [(key, "revoked" if key.revoked else "valid" if key.valid(now) else "expired") for key in found.values()]
         rows.sort(key=lambda row: (row[1] != "valid", row[0].id))
-        return await self._frame.page(
+        response = await self._frame.page(
             visit, "keys.html", status, rows=rows, roles=ROLES, names=sorted(self._host.names), made=made, error=error,
         )  # fmt: skip
+        if made is not None:
+            set_cookie(visit.request, response, "", 0, MADE)
+        return response
 
     async def new_key(self, visit: Visit) -> Response:
-        """Make a key and show it, once."""
+        """Make a key. It travels to the page that shows it in a cookie, so that a reload makes no other."""
         self._host.check_ready()
         now, days = self._host.now(), visit.text("days").strip()
         try:
@@ -64,7 +65,9 @@ class Admin:
         except RuleError as error:
             return await self.keys(visit, 422, error=str(error))
         await asyncio.to_thread(self._host.read_keys)
-        return await self.keys(visit, made=made)
+        response = see("/keys")
+        set_cookie(visit.request, response, made, MADE_LASTS, MADE)
+        return response
 
     async def _key(self, visit: Visit) -> Any:
         self._host.check_ready()

@@ -87,7 +87,10 @@ class Edit:
                     reason=reason, keep=form.values["keep"] == "yes", epoch=visit.text("epoch"),
                 )  # fmt: skip
         except Exception as error:
-            return await self._form(visit, form, checked, problem_of(error), visit.name)
+            problem = problem_of(error)
+            if problem.status == 412:  # which speaks of the header that this form stands for
+                problem = Problem(412, problem.kind, "somebody has begun another epoch meanwhile; load the page again")
+            return await self._form(visit, form, checked, problem, visit.name)
         return see(f"/experiments/{visit.name}")
 
     async def _checked(self, visit: Visit) -> tuple[Form, Checked]:

@@ -122,9 +122,13 @@ class Look:
 
 def shown(detail: Detail, visit: Visit) -> dict[str, Any]:
     """What the page of an experiment has, besides the data themselves."""
-    course, summary = detail.course, detail.summary
+    course, summary = charts.coarser(detail.course), detail.summary
+    alarms = {
+        rail.name: [one["at"] for one in detail.alarms if one["guardrail"] == rail.name and one.get("at") is not None]
+        for rail in summary.rails
+    }
     rails = [
-        (rail, charts.cost(rail, course, f"cost-{i}"), charts.bounds(rail, f"bounds-{i}"))
+        (rail, charts.cost(rail, course, f"cost-{i}", alarms[rail.name]), charts.bounds(rail, f"bounds-{i}"))
         for i, rail in enumerate(summary.rails)
     ]
     weight = words.percent(summary.safe_weight)
@@ -135,13 +139,14 @@ def shown(detail: Detail, visit: Visit) -> dict[str, Any]:
         "detail": detail,
         "summary": summary,
         "rails": rails,
+        "share_lost": share,
         "allocation": charts.allocation(course) if course.at else None,
-        "weight": charts.line(course, "weight", "Safe weight", f"Weight of the baseline: {weight} now. It falls as "
-                              "bounds narrow.", course.safe_weight, True),
+        "weight": charts.line(course, "weight", "Safe weight", f"The weight of the baseline is {weight} now. It falls "
+                              "as bounds narrow.", course.safe_weight, True),
         "objective": charts.line(course, "objective", summary.objective, f"Mean of {summary.objective} in this epoch: "
                                  f"{mean}.", course.objective, False),
-        "lost": charts.line(course, "lost", "Lost feedback", f"Share of feedback that was lost in this epoch: "
-                            f"{words.percent(share)}.", course.lost, True),
+        "lost": charts.line(course, "lost", "Lost feedback", f"{words.percent(share)} of the feedback in this "
+                            "epoch was lost. What is lost counts as the worst case.", course.lost, True),
         "json": json.dumps(dict(detail.experiment), indent=2, ensure_ascii=False),
         "acts": ACTS if visit.may("admin", summary.name) else {},
     }  # fmt: skip

@@ -66,14 +66,16 @@ def summary(
     experiment = experiment_of(status["experiment"])
     epoch, objective = status["epoch"], experiment.objective
     compared = compare(experiment, history, epoch)
-    rails = rails_of(experiment, status, history, most_arms)
     alarms = [alarm for alarm in alarms_of(marks) if alarm["epoch"] == epoch]
+    rails = rails_of(experiment, status, history, most_arms, [one["guardrail"] for one in alarms if one["holds"]])
     settled, lost = status["settled"], status["lost"]
     rounds = sum(settled.values())
+    newest = [one for one in history.recent if one.epoch == epoch]
     said, tone = verdict(Known(
         status["state"], status["reason"], status["shadow"], rounds, experiment.hard, rails, alarms, compared.better,
         compared.clear, status["safe_weight"], lost,
-        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds), fresh,
+        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds),
+        sum(one.lost for one in newest) / max(ENOUGH, sum(one.count for one in newest)), fresh,
     ))  # fmt: skip
     return Summary(
         name=experiment.name,
@@ -110,6 +112,8 @@ def compare(experiment: Experiment, history: History, epoch: int) -> Compared:
     loss = sum(total.loss for total in totals.values()) * UNIT / fed
     mean = objective.value(loss)
     shares = {arm: share for arm, share in zip(experiment.arms, experiment.safe_strategy, strict=True) if share > 0.0}
+    if totals.keys() == shares.keys() and len(shares) == 1:  # nothing else was served yet
+        return Compared(mean, mean, None, False)
     if any(arm not in totals or totals[arm].fed < ENOUGH for arm in shares):
         return Compared(mean, None, None, False)
     safe = sum(share * totals[arm].mean for arm, share in shares.items())
@@ -122,9 +126,13 @@ def compare(experiment: Experiment, history: History, epoch: int) -> Compared:
 
 
 def rails_of(
-    experiment: Experiment, status: Mapping[str, Any], history: History, most_arms: int | None = None
+    experiment: Experiment,
+    status: Mapping[str, Any],
+    history: History,
+    most_arms: int | None = None,
+    alarmed: Sequence[str | None] = (),
 ) -> list[Rail]:
-    """The guardrails."""
+    """The guardrails, some of which have raised an alarm that holds the experiment."""
     strategy = status["strategy"]
     arms = sorted(strategy, key=strategy.__getitem__, reverse=True)[:most_arms]
     epoch = status["epoch"]
@@ -140,7 +148,7 @@ def rails_of(
         shown = [Arm(name=arm, share=strategy[arm], **known["arms"][arm]) for arm in arms]
         found.append(Rail(
             guardrail.name, guardrail.unit, at_most, guardrail.limit, guardrail.low, guardrail.high, served,
-            mean_cost(guardrail, recent), bound, shown, kept,
+            mean_cost(guardrail, recent), bound, shown, kept, guardrail.name in alarmed,
         ))  # fmt: skip
     return found
 

@@ -37,6 +37,7 @@ class Rail:
     bound: float | None  # the worst that the present strategy can cost, at the bounds; None if the policy has none
     arms: Sequence[Arm]  # those with the largest shares first
     kept: bool  # whether what was served in this epoch keeps the limit
+    alarm: bool = False  # whether it has raised an alarm that holds the experiment
 
 
 @dataclass(frozen=True)

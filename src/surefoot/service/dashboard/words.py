@@ -6,6 +6,8 @@ import math
 from datetime import UTC, datetime
 
 NOTHING = "\N{EN DASH}"
+DIRECTIONS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+"""Characters that turn the direction of what follows."""
 
 
 def number(value: float | None, unit: str | None = None) -> str:
@@ -113,3 +115,14 @@ def number_typed(typed: str) -> float | str:
         return float(typed)
     except ValueError:
         return typed
+
+
+def tame(text: str) -> str:
+    """A sentence without the marks by which a name in it would turn the rest around.
+
+    Examples
+    --------
+    >>> tame("\u202eevil is above its limit")
+    'evil is above its limit'
+    """
+    return text.translate(DIRECTIONS)
