@@ -11,9 +11,9 @@ import pytest
 
 import surefoot as sf
 from surefoot.service.dashboard import overview
-from surefoot.service.dashboard.overview import MOST_SHARES, OTHERS
+from surefoot.service.dashboard.overview import MOST_SHARES
 from surefoot.service.dashboard.verdict import Known, verdict
-from surefoot.service.dashboard.views import Epoch, Rail
+from surefoot.service.dashboard.views import OTHERS, Epoch, Rail
 from surefoot.service.learning import status_of
 from tests.service.dashboard.worlds import QUALITY, history_of, marks_of, routing, serve, shown, usual_outcome
 
@@ -320,8 +320,8 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
         (
             known(state="held", reason="x", alarms=[alarm("baseline", "spend"), alarm("served", "spend", message="x")],
                   rails=[rail(recent=0.5)]),
-            "Held since an alarm: spend is above its limit of 0.4 cents, lately 0.5 cents. So is the baseline, which "
-            "is served now: find out what changed at once.",
+            "Held since an alarm: spend is above its limit of 0.4 cents, lately 0.5 cents. The baseline, which "
+            "is served now, is above it too: find out at once what changed.",
             "bad",
         ),
         (

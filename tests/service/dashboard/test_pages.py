@@ -20,7 +20,7 @@ from surefoot.storage.schema import sessions
 from tests.servers import ROUTING
 from tests.service.conftest import Api
 from tests.service.dashboard.conftest import Browser
-from tests.service.dashboard.fake import DECISION, MARKUP, ODD_DECISION, QUOTES, REASON
+from tests.service.dashboard.fake import DECISION, HEBREW, MARKUP, ODD_DECISION, QUOTES, REASON, TURNED
 from tests.service.test_roles import started
 
 LOOKING = [
@@ -350,6 +350,16 @@ def test_names_and_reasons_are_escaped(admin: Browser, path: str) -> None:
     assert ("&lt;script&gt;" in page) or path == "/"
     assert "style=" not in page
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=\"|<style", page)
+
+
+@pytest.mark.parametrize("path", ["/", "/experiments/turned", "/experiments/turned/arms", "/experiments/turned/course"])
+def test_a_name_that_turns_the_direction_does_so_for_itself_only(admin: Browser, path: str) -> None:
+    page = re.sub(r"<pre.*?</pre>", "", admin.text(path), flags=re.DOTALL)
+    assert (f"<bdi>{TURNED}</bdi>" in page) or path.endswith("course")
+    outside = re.sub(r"<[^>]+>", "", re.sub(r"<bdi>[^<]*</bdi>", "", page))
+    assert "\u202e" not in outside
+    if path == "/experiments/turned":
+        assert f"\u2068evil\u2069 is above its limit: \u2068{HEBREW}\u2069." in outside
 
 
 @pytest.mark.parametrize(

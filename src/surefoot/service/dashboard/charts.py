@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefoot.service.dashboard.views import Course, Rail
+from surefoot.service.dashboard.views import OTHERS, Course, Rail, unlike
 from surefoot.service.dashboard.words import clock, number, percent, tame
 
 SERIES = ("--s1", "--s3", "--s5", "--s4", "--s6", "--s7", "--s2")
@@ -20,6 +20,8 @@ MOST_ARMS = 12
 """Arms in a chart of bounds; the table has the others."""
 MOST_ROWS = 12
 """Rows of the table beside a chart; a page of its own has all of them."""
+VISIBLE = 0.01
+"""An arm with less than this share all the time is shown among the others."""
 MOST_POINTS = 100
 """Points of a line: with more of them, chance hides what they show."""
 LONGEST = 22
@@ -140,11 +142,11 @@ def over_time(course: Course, id: str, title: str, words: str, traces: list[Figu
 def allocation(course: Course) -> Chart:
     """Which share of the decisions each arm got."""
     traces = []
-    for i, (name, shares) in enumerate(course.shares.items()):
-        colour = SERIES[i % len(SERIES)] if name != "others" else "--faint"
+    for i, (name, shares) in enumerate(worth_showing(course.shares).items()):
+        colour = SERIES[i % len(SERIES)] if name.rstrip() != OTHERS else "--faint"
         trace = {"name": name, "y": list(shares), "stackgroup": "arms", "line": {"width": 0.5, "color": colour},
                  "fillcolor": colour, "hovertemplate": "%{y:.1%}"}  # fmt: skip
-        if i >= len(SERIES) and name != "others":
+        if i >= len(SERIES) and name.rstrip() != OTHERS:
             hatch = HATCHES[(i // len(SERIES) - 1) % len(HATCHES)]
             trace["fillpattern"] = {"shape": hatch, "bgcolor": colour, "fgcolor": "--panel", "size": 6}
         traces.append(trace)
@@ -154,6 +156,16 @@ def allocation(course: Course) -> Chart:
     return over_time(course, "allocation", "Share of each arm over time", f"Most recently: {said}.", traces, layout)
 
 
+def worth_showing(shares: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
+    """The shares, those that nobody would see among the others."""
+    small = [name for name, some in shares.items() if max(some, default=0.0) < VISIBLE]
+    if len(small) < 2:
+        return dict(shares)
+    found = {name: some for name, some in shares.items() if name not in small}
+    rest = [sum(some) for some in zip(*(shares[name] for name in small), strict=True)]
+    return {**found, unlike(OTHERS, found): rest}
+
+
 def cost(rail: Rail, course: Course, id: str, alarms: Sequence[float] = ()) -> Chart:
     """What was served under a guardrail, its mean, the limit, and when there were alarms."""
     costs, limits = course.costs.get(rail.name, ()), course.limits.get(rail.name, ())
@@ -161,7 +173,7 @@ def cost(rail: Rail, course: Course, id: str, alarms: Sequence[float] = ()) -> C
     figures = "%{y:.3g}"
     traces: list[Figure] = [
         {"name": "each stretch", "y": list(costs), "line": {"color": "--pale", "width": 1.5}, "hovertemplate": figures},
-        {"name": "mean of the epoch so far", "y": means, "line": {"color": "--s1", "width": 2.5},
+        {"name": "mean so far", "y": means, "line": {"color": "--s1", "width": 2.5},
          "hovertemplate": figures},
         {"name": "limit", "y": list(limits), "line": {"color": "--s2", "width": 2, "dash": "dash", "shape": "hv"},
          "hovertemplate": figures},
@@ -189,8 +201,8 @@ def note(at: int, text: str, colour: str) -> Figure:
             "font": {"size": 11, "color": colour}}  # fmt: skip
 
 
-def bounds(rail: Rail, id: str) -> Chart:
-    """What is known of each arm, beside the limit."""
+def bounds(rail: Rail, id: str, refuted: bool = False) -> Chart:
+    """What is known of each arm, beside the limit; an alarm may have refuted it."""
     arms = list(rail.arms[:MOST_ARMS])[::-1]
     names = [label(arm.name) for arm in arms]
     ends_x: list[float | None] = []
@@ -198,7 +210,6 @@ def bounds(rail: Rail, id: str) -> Chart:
     for i, arm in enumerate(arms):
         ends_x += [arm.lower, arm.upper, None]
         ends_y += [i, i, None]
-    refuted = rail.alarm and rail.bound is None
     means = [(i, arm.mean) for i, arm in enumerate(arms) if arm.mean is not None]
     data: list[Figure] = [
         {"type": "scatter", "mode": "lines", "name": "bounds", "x": ends_x, "y": ends_y, "hoverinfo": "skip",

@@ -124,7 +124,7 @@ def explain(log: Log, prefix: str, number: int, most: int = MOST_EVENTS) -> Expl
     >>> decision = live.decide(now=0.0)
     >>> for words in explain(live.log, live.prefix, 0).words:
     ...     print(words)
-    old had a share of 97 %: the baseline, whose costs were stated or measured; new was held back by refused.
+    old had a share of 97 % because it is the baseline; new was held back by refused.
     97 % of the strategy was the baseline, so that the limits hold at the bounds.
     Its feedback has not arrived yet.
     """
@@ -319,7 +319,9 @@ def served_live(decided: Decided, moment: Moment, had: str) -> list[str]:
         return [f"{had}, in an earlier epoch."]
     back = held_back(moment, decided.arm)
     place = moment.experiment.arms.index(decided.arm)
-    words = [f"{had}: {words_on(moment, place)}" + (f"; {back}." if back else ".")]
+    alone = moment.experiment.safe_strategy[place] == 1.0
+    because = " because it is the baseline" if alone else f": {words_on(moment, place)}"
+    words = [f"{had}{because}" + (f"; {back}." if back else ".")]
     if not moment.experiment.hard and moment.experiment.guardrails:
         words.append("This policy keeps limits on average, not in every round.")
     safe = 1.0 - decided.weight

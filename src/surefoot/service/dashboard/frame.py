@@ -106,7 +106,8 @@ class Frame:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         filters = (words.number, words.percent, words.compared, words.clock, words.duration, words.plenty,
-                   words.outcome, words.tame, used)  # fmt: skip
+                   words.outcome, words.tame, words.turning,
+                   used)  # fmt: skip
         self._environment.filters |= {one.__name__: one for one in filters}
         self._environment.globals |= {"urls": self.assets.urls, "tones": TONES, "version": surefoot.__version__}
 

@@ -123,12 +123,17 @@ class Look:
 def shown(detail: Detail, visit: Visit) -> dict[str, Any]:
     """What the page of an experiment has, besides the data themselves."""
     course, summary = charts.coarser(detail.course), detail.summary
+    held = any(one["holds"] for one in summary.alarms)
     alarms = {
         rail.name: [one["at"] for one in detail.alarms if one["guardrail"] == rail.name and one.get("at") is not None]
         for rail in summary.rails
     }
     rails = [
-        (rail, charts.cost(rail, course, f"cost-{i}", alarms[rail.name]), charts.bounds(rail, f"bounds-{i}"))
+        (
+            rail,
+            charts.cost(rail, course, f"cost-{i}", alarms[rail.name]),
+            charts.bounds(rail, f"bounds-{i}", held and rail.bound is None),
+        )
         for i, rail in enumerate(summary.rails)
     ]
     weight = words.percent(summary.safe_weight)

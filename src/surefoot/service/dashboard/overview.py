@@ -16,14 +16,13 @@ from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.quantities import Guardrail
 from surefoot.service.dashboard.history import UNIT, Bucket, History
 from surefoot.service.dashboard.verdict import Known, verdict
-from surefoot.service.dashboard.views import Arm, Course, Detail, Epoch, Rail, Summary, Waiting, Watched
+from surefoot.service.dashboard.views import OTHERS, Arm, Course, Detail, Epoch, Rail, Summary, Waiting, Watched, unlike
 
 ENOUGH = 30
 """Rounds with feedback that each arm of the baseline must have for a comparison."""
 CLEAR = 2.0
 """Standard errors that make a difference clear."""
 MOST_SHARES = 12
-OTHERS = "others"
 
 Marks = Sequence[tuple[int, Event]]
 """Where epochs begin, and alarms, with the numbers of the events."""
@@ -280,13 +279,6 @@ def shares_of(arms: Sequence[str], buckets: Sequence[Bucket]) -> dict[str, list[
         rest = [sum(found[arm][i] for arm in found) for i in range(len(buckets))]
         found[unlike(OTHERS, found)] = [max(0.0, 1.0 - share) for share in rest]
     return found
-
-
-def unlike(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken."""
-    while name in taken:
-        name += " "
-    return name
 
 
 def delays_of(newest: Sequence[tuple[int, Event]], decided: Mapping[int, Decided]) -> dict[str, list[float]]:

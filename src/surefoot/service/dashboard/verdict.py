@@ -105,7 +105,7 @@ def after_alarm(holding: Sequence[Mapping[str, Any]], known: Known) -> str:
     if rail is not None and first["kind"] == "served":
         what = f"{over_its_limit(rail)}."
         if is_over(rail) and any(alarm["kind"] == "baseline" for alarm in holding):
-            act = "So is the baseline, which is served now: find out what changed at once."
+            act = f"The baseline, which is served now, is {side_of(rail)} it too: find out at once what changed."
     elif first["kind"] == "baseline":
         act = "Find out what changed, or begin a new epoch with its true costs."
     elif first["kind"] == "infeasible":
