@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-import surefoot
 from surefoot.service.access import check_role
 from surefoot.service.dashboard import words
 from surefoot.service.dashboard.assets import Assets
@@ -36,6 +36,8 @@ HEADERS = {
 }
 """The headers of every page."""
 TONES = {"good": "All well", "wait": "Wait", "bad": "Act", "off": "Off"}
+MOST_PARTS = 2_000
+"""Parts of pages that are kept for the next viewer."""
 OVER = 1.5
 """How much of a limit's allowance the bar of a guardrail can show."""
 
@@ -109,7 +111,8 @@ class Frame:
                    words.outcome, words.tame, words.turning,
                    used)  # fmt: skip
         self._environment.filters |= {one.__name__: one for one in filters}
-        self._environment.globals |= {"urls": self.assets.urls, "tones": TONES, "version": surefoot.__version__}
+        self._environment.globals |= {"urls": self.assets.urls, "tones": TONES, "once": self._once}
+        self._parts: OrderedDict[int, tuple[Any, str]] = OrderedDict()
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -156,6 +159,15 @@ class Frame:
         return visit
 
     # Rendering.
+
+    def _once(self, macro: Callable[[Any], str], one: Any) -> str:
+        """What a macro makes of something, made once for all who look: with many viewers it adds up."""
+        found = self._parts.get(id(one))
+        if found is None or found[0] is not one:
+            found = self._parts[id(one)] = one, macro(one)
+            while len(self._parts) > MOST_PARTS:
+                self._parts.popitem(last=False)
+        return found[1]
 
     async def render(
         self, request: Request, template: str, session: Session | None, status: int = 200, **data: Any
