@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from surefoot.service.access import Rates
+from surefoot.service.access import Access, Rates
+from surefoot.service.dashboard import frame as frame_module
 from surefoot.service.dashboard import session as session_module
 from surefoot.service.dashboard.form import Form
-from surefoot.service.dashboard.frame import used
+from surefoot.service.dashboard.frame import Frame, used
+from surefoot.service.dashboard.session import Sessions
 from surefoot.service.dashboard.views import Rail
 from surefoot.service.problems import Problem
 from surefoot.storage.keys import digest_of, list_keys, revoke_key
@@ -425,6 +427,25 @@ def test_answers_of_pages_are_counted_by_route(site: Api, admin: Browser) -> Non
     Browser(site).login("sf_wrong")
     assert [count(*route) - seen for route, seen in zip(routes, before, strict=True)] == [2, 2, 1, 1, 1, 1]
     assert "llm-routing" not in str(re.findall(r'route="([^"]*)"', site("GET", "/metrics").text))
+
+
+def test_what_is_made_for_one_viewer_is_made_again_for_new_data_only(
+    site: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_module, "MOST_PARTS", 3)
+    frame, made = Frame(Sessions(site.host, Access(site.host, 1.0))), list[str]()
+
+    def make(one: list[str]) -> str:
+        made.append(one[0])
+        return one[0]
+
+    some = [[name] for name in "abcd"]
+    assert [frame.once(make, one) for one in some[:3] + some[:3]] == [*"abcabc"]
+    assert frame.once(make, list(some[0])) == "a"  # the same, but another object
+    assert frame.once(make, some[3]) == "d"
+    assert made == [*"abcad"]
+    assert len(frame._parts) == 3
+    frame.close()
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(admin: Browser) -> None:

@@ -111,8 +111,8 @@ class Frame:
                    words.outcome, words.tame, words.turning,
                    used)  # fmt: skip
         self._environment.filters |= {one.__name__: one for one in filters}
-        self._environment.globals |= {"urls": self.assets.urls, "tones": TONES, "once": self._once}
-        self._parts: OrderedDict[int, tuple[Any, str]] = OrderedDict()
+        self._environment.globals |= {"urls": self.assets.urls, "tones": TONES, "once": self.once}
+        self._parts: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -160,11 +160,11 @@ class Frame:
 
     # Rendering.
 
-    def _once(self, macro: Callable[[Any], str], one: Any) -> str:
-        """What a macro makes of something, made once for all who look: with many viewers it adds up."""
+    def once(self, make: Callable[[Any], T], one: Any) -> T:
+        """What a function or macro makes of something, made once for all who look: with many viewers it adds up."""
         found = self._parts.get(id(one))
         if found is None or found[0] is not one:
-            found = self._parts[id(one)] = one, macro(one)
+            found = self._parts[id(one)] = one, make(one)
             while len(self._parts) > MOST_PARTS:
                 self._parts.popitem(last=False)
         return found[1]

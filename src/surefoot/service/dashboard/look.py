@@ -75,8 +75,9 @@ class Look:
         """The page of an experiment."""
         detail = await self._source.detail(visit.name, visit.may("admin", visit.name))
         style_ids = await self._frame.run(lambda: self._frame.assets.style_ids)
-        data = await self._frame.run(partial(shown, detail, visit))
-        return await self._frame.page(visit, "experiment.html", style_ids=style_ids, **data)
+        data = await self._frame.run(partial(self._frame.once, drawn, detail))
+        acts = ACTS if visit.may("admin", visit.name) else {}
+        return await self._frame.page(visit, "experiment.html", style_ids=style_ids, acts=acts, **data)
 
     async def arms(self, visit: Visit) -> Response:
         """All arms under all guardrails, some at once."""
@@ -120,8 +121,8 @@ class Look:
         return await self._frame.page(visit, "decision.html", found=found)
 
 
-def shown(detail: Detail, visit: Visit) -> dict[str, Any]:
-    """What the page of an experiment has, besides the data themselves."""
+def drawn(detail: Detail) -> dict[str, Any]:
+    """What the page of an experiment shows, with its charts."""
     course, summary = charts.coarser(detail.course), detail.summary
     held = any(one["holds"] for one in summary.alarms)
     alarms = {
@@ -153,7 +154,6 @@ def shown(detail: Detail, visit: Visit) -> dict[str, Any]:
         "lost": charts.line(course, "lost", "Lost feedback", f"{words.percent(share)} of the feedback in this "
                             "epoch was lost. What is lost counts as the worst case.", course.lost, True),
         "json": json.dumps(dict(detail.experiment), indent=2, ensure_ascii=False),
-        "acts": ACTS if visit.may("admin", summary.name) else {},
     }  # fmt: skip
 
 
