@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -261,50 +257,6 @@ def test_parts_of_another_machine_are_refused_if_results_shall_be_exact(tmp_path
     with pytest.raises(ValueError, match=f"^exact must be False .*{path.name}, it was made on another processor"):
         run(folder=tmp_path, exact=True)
     run(folder=tmp_path / "fresh", exact=True)  # the control
-
-
-# Kills
-
-
-DRIVER = """
-import sys, time, surefoot as sf
-from tests.simulation.test_parts import SCENARIO, CHECKPOINTS, Slow
-sf.simulate(SCENARIO, {"slow": Slow}, 40, CHECKPOINTS, 2, folder=sys.argv[1])
-"""
-
-
-class Slow(sf.EpsilonGreedy):
-    """Takes ten milliseconds a call, so that there is time to kill."""
-
-    def live(self, *block: Any) -> None:
-        super().live(*block)
-        time.sleep(0.01)
-
-
-def kill_when(process: subprocess.Popen[str], folder: Path, count: int) -> int:
-    """Kill a driver when it has written so many parts; return how many there were."""
-    until = time.monotonic() + 60
-    while len(files(folder)) < count and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    return len(files(folder))
-
-
-def test_a_driver_that_is_killed_twice_gives_the_same_table(tmp_path: Path) -> None:
-    left = []
-    for count in (3, 9):
-        process = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], text=True)
-        left.append(kill_when(process, tmp_path, count))
-        assert process.returncode == -signal.SIGKILL
-        assert not sf.Run.load(tmp_path).complete
-    kept = content(tmp_path)
-    assert left[0] < left[1]
-    undisturbed = sf.simulate(SCENARIO, {"slow": Slow}, 40, CHECKPOINTS, 2)
-    resumed = sf.simulate(SCENARIO, {"slow": Slow}, 40, CHECKPOINTS, 2, folder=tmp_path)
-    assert resumed.table.equals(undisturbed.table)
-    assert sf.Run.load(tmp_path).table.equals(undisturbed.table)
-    assert content(tmp_path).items() >= kept.items()  # what was there has not been run again
 
 
 # Tasks

@@ -24,6 +24,8 @@ from surefoot.simulation.tasks import Result, Task, Work
 
 TRIES = 10
 """How many times a task is begun whose workers die. Dask itself begins one again 3 times each time."""
+CONNECT = 10.0
+"""Seconds that a scheduler has to answer."""
 LOOK = 2.0
 """Seconds between two looks at who the workers are."""
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
@@ -76,7 +78,7 @@ class Dask:
                     )
                 )
             try:
-                self._client = stack.enter_context(typed.Client(address, set_as_default=False))
+                self._client = stack.enter_context(typed.Client(address, set_as_default=False, timeout=CONNECT))
             except (OSError, ValueError, TypeError) as error:
                 rule = "be the address of a Dask scheduler that answers"
                 raise RuleError("scheduler", rule, address, f"{address}: {error}") from None
