@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 
 from surefoot.problem import Problem
 from surefoot.rules import Floats
-from surefoot.simulation.run import Run
+from surefoot.simulation.parts import Cell
+from surefoot.simulation.run import Run, summarise
 
 
 @dataclass(frozen=True)
@@ -80,34 +80,23 @@ class ScenarioResult:
 
 def results(run: Run) -> list[ScenarioResult]:
     """The scenarios of a run, each with the policies that played in it."""
-    summary = run.summary(all_checkpoints=True).to_pylist()
-    return [ScenarioResult(part, list(_policies(run, summary, part))) for part in run.provenance["simulations"]]
+    parts = zip(run.provenance["simulations"], run.finished, strict=True)
+    return [ScenarioResult(part, [_policy(part, cell) for cell in finished.cells()]) for part, finished in parts]
 
 
-def _policies(run: Run, summary: list[dict[str, Any]], part: dict[str, Any]) -> Iterator[PolicyResult]:
-    id, last = part["scenario"]["id"], part["checkpoints"][-1]
-    summaries: dict[str, list[dict[str, Any]]] = {}
-    rows: dict[str, list[list[dict[str, Any]]]] = {}
-    for row in summary:
-        if row["scenario"] == id:
-            summaries.setdefault(row["policy"], []).append(row)
-    for (name, _), episode in run.episodes(id).items():
-        rows.setdefault(name, []).append(episode.to_pylist())
-    for name, described in part["policies"].items():
-        if name not in summaries:
-            continue
-        episodes = rows[name]
-        options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
-        seconds = part["policy_seconds"].get(name)
-        yield PolicyResult(
-            name=name,
-            kind=described["kind"],
-            described=f"{described['policy']}({options})",
-            final=summaries[name][-1],
-            course=summaries[name],
-            allocation=np.mean([[row["allocation"] for row in episode] for episode in episodes], axis=0),
-            benchmark=np.mean([episode[-1]["benchmark"] for episode in episodes], axis=0),
-            violations=np.mean([episode[-1]["violations"] for episode in episodes], axis=0),
-            first=episodes[0],
-            microseconds=None if seconds is None else 1e6 * seconds / (last * len(episodes)),
-        )
+def _policy(part: dict[str, Any], cell: Cell) -> PolicyResult:
+    described, course = part["policies"][cell.policy], summarise(cell, last=False)
+    options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
+    seconds = part["policy_seconds"].get(cell.policy)
+    return PolicyResult(
+        name=cell.policy,
+        kind=described["kind"],
+        described=f"{described['policy']}({options})",
+        final=course[-1],
+        course=course,
+        allocation=cell.means("allocation"),
+        benchmark=cell.means("benchmark", last=True)[0],
+        violations=cell.means("violations", last=True)[0],
+        first=cell.first(),
+        microseconds=None if seconds is None else 1e6 * seconds / (cell.checkpoints[-1] * cell.seeds.size),
+    )

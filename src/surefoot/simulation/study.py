@@ -18,10 +18,8 @@ from surefoot.policies import REGISTRY, Policy
 from surefoot.problem import HORIZON, Infeasible, Problem, SafeStrategy
 from surefoot.rules import WHOLE, RuleError, fields
 from surefoot.simulation.episode import Factory
-from surefoot.simulation.interruption import until_interrupted
-from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import Run
-from surefoot.simulation.simulate import Simulation, chosen_workers, prepared
+from surefoot.simulation.simulate import Options, Simulation, carried_out, prepared
 
 EXAMPLE = """\
 # A study: every policy meets every scenario, once per seed. Run it with
@@ -201,24 +199,16 @@ class Study:
         """Number of rounds in all episodes together."""
         return sum(simulation.plan.rounds for simulation in self.simulations)
 
-    def run(self, folder: Path | None = None, workers: int | None = None, progress: bool | None = None) -> Run:
-        """Run the missing episodes and save finished ones in `folder`; after Ctrl-C the run is not `complete`."""
+    def run(
+        self, folder: str | Path | None = None, workers: int | None = None, progress: bool | None = None,
+        *, engine: str = "threads", scheduler: str | None = None, exact: bool = False,
+    ) -> Run:  # fmt: skip
+        """Run the missing episodes, and write each into `folder` when it is finished.
 
-        def so_far() -> Run:
-            runs = [simulation.run() for simulation in self.simulations]
-            return Run.joined(runs, title=self.title, study=self.source)
-
-        def keep() -> None:
-            if folder is not None:
-                so_far().save(folder)
-
-        threads = chosen_workers(workers)
-        with Bar("simulating", self.rounds, progress) as bar, until_interrupted() as stop:
-            for simulation in self.simulations:
-                if not stop.is_set():
-                    bar.describe(simulation.plan.scenario.id)
-                    simulation.carry_out(threads, bar, stop, keep)
-        return so_far()
+        After Ctrl-C the run is not `complete`. The options are those of `simulate`.
+        """
+        options = Options.checked(workers, progress, engine, scheduler, exact)
+        return carried_out(self.simulations, options, folder, title=self.title, study=self.source)
 
 
 def first_of_each(error: ValidationError) -> list[Any]:
