@@ -18,14 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from surefoot.analysis.hindsight import Hindsight
-from surefoot.environments.feedback import DRAWS
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
-from surefoot.kernels.queue import Waiting
 from surefoot.policies.base import Policy
 from surefoot.provenance import difference, made_by
 from surefoot.rules import Range, RuleError, number, shown
-from surefoot.simulation.episode import Episode, Factory, Stopped, empty_queue, live_through
+from surefoot.simulation.episode import Episode, Factory, Stopped, live_through, warm_up
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import SCHEMA, Run
@@ -64,6 +62,7 @@ def simulate(
     checkpoints: int | Sequence[int] | None = None,
     workers: int | None = None,
     *,
+    random: str | None = None,
     progress: bool | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -86,6 +85,13 @@ def simulate(
         horizon. By default, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
     workers
         Number of threads; by default, one per core.
+    random
+        How the random numbers of the world are made; by default, as the scenario says, which is "numpy" unless it was
+        made otherwise. "numpy" draws all losses and costs one after the other from NumPy's generators. "counter" makes
+        each number from the seed, the round, the arm and the guardrail alone (Philox 4x32-10), so that only the costs
+        of the arms that are played have to be drawn: another world for the same seed, drawn faster where costs are
+        slow to draw or many. Models without compiled code (your own, correlated costs, the lower bound's) are filled
+        as with "numpy". A run is not resumed with other random numbers.
     progress
         Whether to show a progress bar on stderr; by default, only if stderr is a terminal.
     resume
@@ -107,6 +113,8 @@ def simulate(
     >>> run.table.column("bandit_complexity").to_pylist()  # half of each arm: 0.4 a round
     [400.0, 400.0]
     """
+    if random is not None and isinstance(scenario, Scenario):
+        scenario = scenario.drawn_by(random)
     simulation = Simulation(prepared(scenario, policies, seeds, checkpoints), resume)
     threads = chosen_workers(workers)
     with Bar("simulating", simulation.plan.rounds, progress) as bar, until_interrupted() as stop:
@@ -150,20 +158,6 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     )
     kind = str(getattr(player, "kind", "none"))
     return {"policy": type(player).__qualname__, "kind": kind, "options": told(options), **identity(type(player))}
-
-
-def warm_up(player: Any, scenario: Scenario) -> None:
-    """Compile the kernels of a policy in the main thread, before anything is timed."""
-    if isinstance(player, Policy):
-        shape = player.problem.n_constraints, player.problem.n_arms
-        block = np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1)
-        if scenario.adaptive:
-            player.tell(player.ask(), 0.0, np.zeros(shape[0]))
-        elif scenario.feedback is None:
-            player.live(*block)
-        else:
-            fates = scenario.feedback.fates(np.zeros((1, DRAWS)))
-            player.live_waiting(*block, Waiting(empty_queue(player.problem, scenario.feedback), fates))
 
 
 def chosen_workers(workers: int | None) -> int:
