@@ -50,15 +50,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_an_alarm_appears_without_a_reload_and_the_operator_acts(browser: Any, server: Any) -> None:  # noqa: F811
     server.call("POST", "/v1/experiments", EXPERIMENT)
     traffic = Traffic(server)
-    decisions = traffic.serve(30)
+    decisions = traffic.serve(20)
     tab = Tab(browser, server, server.admin, viewport={"width": 1280, "height": 4000})  # charts in sight are drawn
     page = tab.page
     tab.go("/experiments/checkout")
     page.evaluate("window.mark = 1")
     page.wait_for_selector(".lead:has-text('guardrail')")
-    page.wait_for_selector("text=3,000")
+    page.wait_for_selector("text=2,000")
     traffic.serve(1)
-    page.wait_for_selector("text=3,100")
+    page.wait_for_selector("text=2,100")
     page.wait_for_selector(".chart:not([data-drawn])", state="detached")
     page.screenshot(path=PICTURES / "live-running-1280-light.png", full_page=True)
     traffic.rates = dict.fromkeys(traffic.rates, 0.95)

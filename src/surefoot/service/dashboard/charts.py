@@ -159,6 +159,9 @@ def allocation(course: Course) -> Chart:
 def worth_showing(shares: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
     """The shares, those that nobody would see among the others."""
     small = [name for name, some in shares.items() if max(some, default=0.0) < VISIBLE]
+    last = [*shares, ""][len(shares) - 1]
+    if small and last.rstrip() == OTHERS and last not in small:
+        small.append(last)
     if len(small) < 2:
         return dict(shares)
     found = {name: some for name, some in shares.items() if name not in small}
