@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import surefoot as sf
 from surefoot.provenance import made_by
+from surefoot.simulation.cluster import local_cluster
 from surefoot.simulation.folder import Local
 from surefoot.simulation.parts import About, Part, encoded
 from surefoot.simulation.schema import SCHEMA
@@ -71,7 +72,7 @@ def engines(seconds: float = 60.0, horizon: int = 100_000) -> None:
     tables = {}
     typed: Any = distributed
     with (
-        typed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        local_cluster(2) as cluster,
         typed.Client(cluster, set_as_default=False) as client,
     ):
         options: dict[str, dict[str, Any]] = {
@@ -101,8 +102,8 @@ def engines(seconds: float = 60.0, horizon: int = 100_000) -> None:
 
 
 def memory(engine: str = "threads") -> None:
-    """Memory of the driver after 2,000 episodes and after ten and a hundred times as many."""
-    for episodes in (2_000, 20_000, 200_000):
+    """Memory of the driver after 1,000 episodes and after ten and a hundred times as many."""
+    for episodes in (1_000, 10_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             sf.simulate(scenario(100), {"greedy": sf.EpsilonGreedy}, episodes, [10, 100], workers=2, folder=folder, engine=engine)  # fmt: skip

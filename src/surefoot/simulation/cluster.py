@@ -31,6 +31,13 @@ LOOK = 2.0
 """Seconds between two looks at who the workers are."""
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 """A worker is one thread, and so is what it calls."""
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "2 s",
+    "distributed.admin.system-monitor.interval": "5 s",
+    "distributed.admin.tick.interval": "500 ms",
+}
+"""Workers of a machine share its cores with Dask's own housekeeping: for tasks of a second, less of it will do."""
 
 
 class Submitted(NamedTuple):
@@ -69,15 +76,7 @@ class Dask:
         with ExitStack() as stack:
             address = self._scheduler
             if address is None:
-                address = stack.enter_context(
-                    typed.LocalCluster(
-                        n_workers=self._count,
-                        threads_per_worker=1,
-                        dashboard_address="127.0.0.1:0",
-                        env=ONE_THREAD,
-                        silence_logs=logging.ERROR,
-                    )
-                )
+                address = stack.enter_context(local_cluster(self._count))
             try:
                 self._client = stack.enter_context(typed.Client(address, set_as_default=False, timeout=CONNECT))
             except (OSError, ValueError, TypeError) as error:
@@ -221,6 +220,22 @@ class Dask:
                 task, _, future, _ = self._under_way.pop(key)
                 found.append((task, future.result(timeout=10 * WAIT)[0]))
         return found
+
+
+def local_cluster(workers: int) -> Any:
+    """Workers on this machine: processes with one thread each, that do nothing but their tasks."""
+    import dask
+    from distributed import LocalCluster
+
+    typed: Any = LocalCluster
+    with dask.config.set(QUIET):
+        return typed(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",  # any free port
+            env=ONE_THREAD,
+            silence_logs=logging.ERROR,
+        )
 
 
 def deaf() -> Any:
