@@ -349,7 +349,13 @@ def column(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
         return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(bits)])
     if isinstance(values, pa.Array):
         return values
-    return pa.nulls(rows, kind) if values is None else pa.array(values, kind)
+    return nulls(rows, kind) if values is None else pa.array(values, kind)
+
+
+@lru_cache(64)
+def nulls(rows: int, kind: pa.DataType) -> pa.Array:
+    """An empty column."""
+    return pa.nulls(rows, kind)
 
 
 @lru_cache(64)
