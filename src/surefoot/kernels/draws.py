@@ -11,15 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.counter import COSTS, LOSSES, TILE, fill_uniform, uniform, unit, words
+from surefoot.kernels.counter import COSTS, LOSSES, TILE, UNIT, fill_uniform, uniform, unit, words
 from surefoot.kernels.types import Floats, Integers
 
 FLIPS, DRIFT, BETA = 0, 1, 2
 """Coin flips with the means of a phase; with means on the way from one phase to the next; Beta distributions."""
 HALF_UNIT = 2.0**-32
+LOG_4, LOG_5 = math.log(4.0), math.log(5.0)
 TURN = 2.0 * math.pi * HALF_UNIT
 SECOND = 1 << 8  # the attempts of the second gamma variable of a Beta distribution
-LAST = (1 << 7) - 1  # the most attempts of a gamma variable; each succeeds with a probability of more than 0.95
+LAST = (1 << 7) - 1  # the most attempts; each succeeds with a probability of more than 0.65
 FARTHEST = 700.0  # the exponential of more would overflow
 
 
@@ -89,11 +90,31 @@ def log_gamma_variable(seed: int, round_: int, a: int, i: int, shape: float, att
 
 
 @compiled
+def narrow_beta_variable(seed: int, round_: int, a: int, i: int, one: float, other: float) -> float:
+    """A Beta variable whose parameters are both above 1, by the algorithm BB of Cheng (1978)."""
+    low, high, total = min(one, other), max(one, other), one + other
+    slope = math.sqrt((total - 2.0) / (2.0 * low * high - total))
+    reach = low + 1.0 / slope
+    for attempt in range(1, LAST):
+        first, second, third, fourth = words(seed, COSTS, round_, a, i, attempt)
+        uniform = unit(first, second) + 0.5 * UNIT  # neither 0 nor 1
+        odds = slope * math.log(uniform / (1.0 - uniform))
+        part = low * math.exp(odds)
+        luck = uniform * uniform * (unit(third, fourth) + 0.5 * UNIT)
+        level = reach * odds - LOG_4
+        if (
+            low + level - part + 1.0 + LOG_5 >= 5.0 * luck  # spares the logarithms, mostly
+            or level + total * math.log(total / (high + part)) >= math.log(luck)
+        ):
+            return float((part if low == one else high) / (high + part))
+    return one / total
+
+
+@compiled
 def beta_variable(seed: int, round_: int, a: int, i: int, one: float, other: float) -> float:
-    """A Beta variable: the share of one gamma variable in the sum of two."""
-    if one >= 1.0 and other >= 1.0:
-        part = gamma_variable(seed, round_, a, i, one, 0)
-        return part / (part + gamma_variable(seed, round_, a, i, other, SECOND))
+    """A Beta variable of any parameters. In general it is the share of one gamma variable in the sum of two."""
+    if one > 1.0 and other > 1.0 and one + other > 2.001:  # else the slope would be lost in rounding
+        return narrow_beta_variable(seed, round_, a, i, one, other)
     distance = log_gamma_variable(seed, round_, a, i, other, SECOND) - log_gamma_variable(seed, round_, a, i, one, 0)
     return 1.0 / (1.0 + math.exp(distance)) if distance < FARTHEST else 0.0
 

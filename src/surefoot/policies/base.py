@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 PLAIN = Setting(None, None, None, UNNOTED)
 
 
-class Leaf(property):
+class ShownLeaf(property):
     """A property that shows a leaf of the state: an array, or the number of a leaf that counts."""
 
     def __init__(self, path: str, doc: str, *, count: bool = False) -> None:

@@ -10,7 +10,7 @@ from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
 from surefoot.kernels.types import Integers
-from surefoot.policies.base import Leaf, Policy, S
+from surefoot.policies.base import Policy, S, ShownLeaf
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import Floats, Range, RuleError
 
@@ -28,8 +28,8 @@ Bounds = str | Mapping[str, Any] | Confidence | None
 class EstimatesCosts(Policy[S]):
     """A policy whose state has the part ``known``, and shows the bounds in it."""
 
-    lower_costs = Leaf("known.lower", "Lower confidence bounds of the costs, one row per constraint.")
-    upper_costs = Leaf("known.upper", "Upper confidence bounds of the costs, one row per constraint.")
+    lower_costs = ShownLeaf("known.lower", "Lower confidence bounds of the costs, one row per constraint.")
+    upper_costs = ShownLeaf("known.upper", "Upper confidence bounds of the costs, one row per constraint.")
 
     @property
     def known_costs(self) -> KnownCosts:

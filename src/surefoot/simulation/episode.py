@@ -26,16 +26,16 @@ from surefoot.kernels.notes import NOWHERE, UNNOTED, new_notes, note, note_waiti
 from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due, new_queue
 from surefoot.kernels.types import Integers
 from surefoot.kernels.watch import look
-from surefoot.policies.base import Leaf, Policy, Setting
+from surefoot.policies.base import Policy, Setting, ShownLeaf
 from surefoot.problem import Decision, Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, WHOLE, Floats, RuleError, is_numeric
+from surefoot.simulation.columns import table_of
 from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import Block, Room, World, policy_seed, room_for
 
 STATE = {"safe_weight", "empty_rounds", "strategy", "proposal", "lower_costs"}
 """Columns of the table that tell the state of a policy after the round."""
 NO_ROWS = SCHEMA.empty_table()
-KINDS = [(field.name, field.type) for field in SCHEMA]
 NOTHING = np.zeros(0)
 DRAWN = 3
 """Number of arms for which the estimated safe set is kept at the checkpoints: with three, it can be drawn."""
@@ -273,8 +273,7 @@ class Episode:
             **self._clean.columns(notes.seen, world.benchmarks),
             **self._state_columns(),
         }
-        arrays = [column(columns.get(name), kind, notes.stops.size) for name, kind in KINDS]
-        self.table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        self.table = table_of(columns, notes.stops.size)
 
 
 def plays_compiled(player: Player, scenario: Scenario) -> bool:
@@ -317,7 +316,7 @@ def noted_places(kind: Any, layout: Layout, sizes: tuple[int, ...]) -> tuple[Map
     arrangement = layout.arrangement(**dict(zip(layout.symbols, sizes, strict=True)))
     for name in ("proposal", "empty_rounds", "lower_costs"):
         shown = getattr(kind, name, None)
-        if not isinstance(shown, Leaf | None):
+        if not isinstance(shown, ShownLeaf | None):
             return None, NOWHERE
         if shown is not None and (name != "lower_costs" or arrangement.places["strategy",].shape == (DRAWN,)):
             paths[name] = shown.path
@@ -330,32 +329,6 @@ def noted_places(kind: Any, layout: Layout, sizes: tuple[int, ...]) -> tuple[Map
         at[name] = slice(places.size, places.size + length)
         places = np.concatenate([places, np.arange(place.start, place.start + length)])
     return at, places
-
-
-def column(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """A column of the table, out of an array, numbers and whether they are known, a list, or None.
-
-    Arrays become columns as they lie in memory: `pa.array` would take ten times as long.
-    """
-    if isinstance(values, tuple):
-        values, known = values
-        if not known.all():
-            return pa.array(values, kind, mask=~known)
-    if isinstance(values, np.ndarray):
-        if pa.types.is_list(kind):
-            flat = column(np.ascontiguousarray(values).reshape(-1), kind.value_type, values.size)
-            return pa.Array.from_buffers(kind, rows, [None, ends_of(rows, values.shape[1])], children=[flat])
-        bits = np.packbits(values, bitorder="little") if values.dtype == bool else np.ascontiguousarray(values)
-        return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(bits)])
-    if isinstance(values, pa.Array):
-        return values
-    return pa.nulls(rows, kind) if values is None else pa.array(values, kind)
-
-
-@lru_cache(64)
-def ends_of(rows: int, width: int) -> pa.Buffer:
-    """Where the rows of a list column end."""
-    return pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * np.int32(width))
 
 
 def unnumbered(decision: Any) -> Any:

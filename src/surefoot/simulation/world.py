@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from surefoot.environments import costs, losses
 from surefoot.environments.feedback import DRAWS
 from surefoot.environments.losses import Adversary, Losses
 from surefoot.environments.scenario import Scenario
@@ -20,6 +21,13 @@ from surefoot.rules import SHARE, Floats, numbers
 
 BLOCK_NUMBERS = 163_840
 """Number of losses and costs in a block: small enough for the caches, large enough to be worth a call."""
+
+
+SURE = {
+    losses.Bernoulli.fill, losses.Switching.fill, losses.Drifting.fill,
+    costs.Bernoulli.fill, costs.Beta.fill, costs.Changing.fill,
+}  # fmt: skip
+"""How models are filled that cannot leave the range; all others are checked."""
 
 
 class Streams(NamedTuple):
@@ -110,12 +118,12 @@ class World:
         self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
         self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
         self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
-        self._by_counter, losses = scenario.random == "counter", scenario.losses
-        self.foe = losses.foe() if isinstance(losses, Adversary) else None
+        self._by_counter, model = scenario.random == "counter", scenario.losses
+        self.foe = model.foe() if isinstance(model, Adversary) else None
         self.model = scenario.costs.drawn(seed) if self._by_counter else None
         self._loss_model = None
-        if self._by_counter and isinstance(losses, Losses):
-            self._loss_model = losses.drawn(seed, scenario.problem.rounds)
+        if self._by_counter and isinstance(model, Losses):
+            self._loss_model = model.drawn(seed, scenario.problem.rounds)
         self._unfilled: Block | None = None
         self._fated = 0
 
@@ -144,9 +152,13 @@ class World:
         if self.model is not None:
             self._unfilled = block
             return
-        block.costs.fill(np.nan)  # entries that the model does not write are rejected
-        self._scenario.costs.fill(block.costs, block.first, self._cost_generator)
-        checked("costs", block.costs)
+        model = self._scenario.costs
+        unsure = type(model).fill not in SURE
+        if unsure:
+            block.costs.fill(np.nan)  # entries that the model does not write are rejected
+        model.fill(block.costs, block.first, self._cost_generator)
+        if unsure:
+            checked("costs", block.costs)
 
     def fill_costs(self) -> None:
         """Draw the costs of all arms in the current block, if they are not drawn yet."""
@@ -156,21 +168,24 @@ class World:
             self._unfilled = None
 
     def _draw_losses(self, block: Block) -> None:
-        model, losses = self._scenario.losses, block.losses
+        model, out = self._scenario.losses, block.losses
         if self._loss_model is not None:
             self._loss_model.first[0] = block.first
-            fill_losses(self._loss_model, losses)
+            fill_losses(self._loss_model, out)
         elif isinstance(model, Losses):
             self.fill_costs()
-            losses.fill(np.nan)
-            model.fill(losses, block.first, self._scenario.problem.rounds, self.loss_generator, block.costs)
-            checked("losses", losses)
+            unsure = type(model).fill not in SURE
+            if unsure:
+                out.fill(np.nan)
+            model.fill(out, block.first, self._scenario.problem.rounds, self.loss_generator, block.costs)
+            if unsure:
+                checked("losses", out)
         elif self.foe is not None and self._by_counter:
-            fill_uniform(losses, self._seed, LOSSES, block.first, np.empty(TILE))
+            fill_uniform(out, self._seed, LOSSES, block.first, np.empty(TILE))
         elif self.foe is not None:
-            self.loss_generator.random(out=losses)
+            self.loss_generator.random(out=out)
         else:
-            losses.fill(np.nan)
+            out.fill(np.nan)
 
     def fates(self, rounds: int) -> Integers | None:
         """What happens to the feedback of the next rounds, as `Feedback.fates` returns it; None if it comes at once."""
