@@ -67,11 +67,17 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file; `surefoot init` writes an example.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/NAME.")] = None,
     workers: Workers = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
+    ] = False,
 ) -> None:
     """Run a study: write run.parquet, provenance.json, report.html and figures. Run it again to resume or extend it."""
-    from surefoot.cli.studies import carry_out, read_text
+    from surefoot.cli.studies import carry_out, print_estimate, read_text
 
     out = out or Path("runs") / study.stem
+    if dry_run:
+        print_estimate(read_text(study), study.parent, study.name, out, workers)
+        return
     carry_out(
         read_text(study),
         study.parent,

@@ -16,6 +16,7 @@ from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
 from surefoot.reporting.served import Served, is_export
 from surefoot.rules import RuleError
+from surefoot.simulation.estimate import estimate
 from surefoot.simulation.run import TABLE, Run
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
 
@@ -89,6 +90,22 @@ def carry_out(
     show_tables(run, console)
     report = write_report(run, out, command)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
+
+
+def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int | None) -> None:
+    """Say how large a study is and how long it takes, from a second or two of its episodes."""
+    earlier = earlier_run(out, name, text, folder)
+    try:
+        study = Study.parse(text, folder, name)
+    except StudyError as error:
+        raise refuse(error) from None
+    for line in words.forecast(study.title, estimate(study, workers)):
+        Console().print(line, soft_wrap=True, highlight=False, markup=False)
+    if earlier is not None:
+        parts = earlier.provenance["simulations"]
+        there = sum(len(part["policies"]) * len(part["seeds"]) - part["missing_episodes"] for part in parts)
+        again = "those that have not changed are not run again"
+        Console().print(f"{out} already holds {there:,} episodes: {again}.", soft_wrap=True, highlight=False)
 
 
 def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.simulation.estimate import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,6 +56,42 @@ def safe_share(policy: PolicyResult) -> str:
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
     return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+
+
+def forecast(title: str, study: Estimate) -> list[str]:
+    """The size of a study and how long it takes, in a few lines."""
+    threads = f"{study.workers} thread{'s' if study.workers > 1 else ''}"
+    return [
+        f"{title}: {counted(study.cells, 'cell')} ({counted(study.scenarios, 'scenario')}, "
+        f"{counted(study.policies, 'policy', 'policies')}), {counted(study.episodes, 'episode')}, "
+        f"{counted(study.rounds, 'round')}.",
+        f"Time on {threads}: about {duration(study.seconds)}, "
+        f"between {duration(study.low)} and {duration(study.high)}. "
+        f"Measured on {counted(study.measured_episodes, 'episode')} of {counted(study.measured_cells, 'cell')} "
+        f"in {study.measured_seconds:.1f} s; other programs on this machine change it.",
+        f"Table: {counted(study.rows, 'row')}, {size(study.memory)} in memory, about {size(study.disk)} on disk.",
+    ]
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that reads best."""
+    for unit, length in (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0.1):.1f} s"
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= length:
+            return f"{count / length:.3g} {unit}"
+    return f"{max(count / 1e3, 1):.3g} kB"
 
 
 COLUMNS = (

@@ -1,0 +1,148 @@
+"""How large a study is and how long it will take, measured on a few of its episodes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from surefoot.analysis.statistics import mean_interval
+from surefoot.rules import Floats
+from surefoot.simulation.run import Run
+from surefoot.simulation.simulate import Plan, chosen_workers, simulate
+from surefoot.simulation.study import Study
+
+SECONDS = 2.0
+"""How long to measure, about."""
+FIRST, TIMES = 1_000, 8
+"""Rounds of the first attempt at an episode, and how many times as many each further one has."""
+NOISE = 0.1
+"""What a measurement may be off by, at least: other programs use the machine too."""
+FEW_SAMPLES = 0.5
+"""What the mean of one measured cell may be off by, where other cells were not measured."""
+MOST_OFF = 3.0
+"""A forecast that may be off by more than this many times itself says no more than that."""
+
+
+class Sample(NamedTuple):
+    """What was measured in one cell: seconds a round, from optimistic to pessimistic, and the size of the table."""
+
+    low: float
+    high: float
+    episodes: int
+    memory: float  # bytes a row
+    disk: float
+
+
+class Estimate(NamedTuple):
+    """The size of a study and a forecast of its running time."""
+
+    cells: int
+    scenarios: int
+    policies: int
+    episodes: int
+    rounds: int
+    rows: int
+    workers: int
+    low: float
+    high: float
+    memory: float
+    disk: float
+    measured_cells: int
+    measured_episodes: int
+    measured_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The middle of the forecast, on a logarithmic scale."""
+        return float(np.sqrt(self.low * self.high))
+
+
+def estimate(study: Study, workers: int | None = None, seconds: float = SECONDS) -> Estimate:
+    """Measure a few cells of a study, with as many workers as the study would have, and forecast the whole."""
+    plans = [simulation.plan for simulation in study.simulations]
+    threads, begun = chosen_workers(workers), time.perf_counter()
+    samples: dict[int, Sample] = {}
+    order = spread(plans)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the study itself has told them
+        for place in order:
+            samples[place] = measured(plans[place], threads, seconds / 4)
+            if time.perf_counter() - begun > seconds:
+                break
+    took = time.perf_counter() - begun
+    rounds = np.array([plans[place].rounds for place in samples], np.float64)
+    lows, highs = (np.array([getattr(sample, end) for sample in samples.values()]) for end in ("low", "high"))
+    unseen = study.rounds - rounds.sum()
+    off = uncertainty(rounds, rounds * (lows + highs) / 2) if unseen else 0.0
+    low = rounds @ lows * (1 + unseen / rounds.sum() / (1 + off))
+    high = rounds @ highs * (1 + unseen / rounds.sum() * (1 + off))
+    rows = [len(plan.policies) * len(plan.seeds) * len(plan.checkpoints) for plan in plans]
+    sizes = np.mean([[sample.memory, sample.disk] for sample in samples.values()], axis=0)
+    return Estimate(
+        cells=sum(len(plan.policies) for plan in plans),
+        scenarios=len(plans),
+        policies=len({name for plan in plans for name in plan.policies}),
+        episodes=sum(len(plan.policies) * len(plan.seeds) for plan in plans),
+        rounds=study.rounds,
+        rows=sum(rows),
+        workers=threads,
+        low=float(low) * (1 - NOISE),
+        high=float(high) * (1 + NOISE),
+        memory=float(sum(n * (samples[i].memory if i in samples else sizes[0]) for i, n in enumerate(rows))),
+        disk=float(sum(n * (samples[i].disk if i in samples else sizes[1]) for i, n in enumerate(rows))),
+        measured_cells=sum(len(plans[i].policies) for i in samples),
+        measured_episodes=sum(sample.episodes for sample in samples.values()),
+        measured_seconds=took,
+    )
+
+
+def spread(plans: list[Plan]) -> list[int]:
+    """The places of the plans in a random order, the same every time."""
+    return [int(place) for place in np.random.default_rng(0).permutation(len(plans))]
+
+
+def uncertainty(rounds: Floats, seconds: Floats) -> float:
+    """Half the width of the 95 % interval of the seconds a round in all cells, as a share of them."""
+    if len(rounds) < 2:
+        return FEW_SAMPLES
+    rate = seconds.sum() / rounds.sum()
+    interval = mean_interval((seconds - rate * rounds) / rounds.mean())
+    return float(min(interval.high / rate, MOST_OFF))
+
+
+def measured(plan: Plan, workers: int, seconds: float) -> Sample:
+    """Play a cell for more and more rounds, to its end if that is quick, and say what a round takes.
+
+    Where the end is not reached, the optimistic figure is what further rounds took, and the pessimistic one what all of
+    them did: early rounds carry what an episode takes to begin with.
+    """
+    last, rounds, before = plan.checkpoints[-1], FIRST, None
+    while True:
+        rounds = min(rounds, last)
+        checkpoints = sorted({*(at for at in plan.checkpoints if at <= rounds), rounds})
+        seeds = plan.seeds[:workers]
+        run = simulate(plan.scenario, plan.policies, seeds, checkpoints, workers, progress=False)
+        took = run.provenance["simulations"][0]["elapsed_seconds"]
+        played = len(plan.policies) * len(seeds)
+        if rounds == last:
+            low = high = took / last
+        elif took * TIMES < 2 * seconds:
+            rounds, before = rounds * TIMES, (rounds, took)
+            continue
+        else:
+            high = took / rounds
+            later = high / 2 if before is None else max(0.0, took - before[1]) / (rounds - before[0])
+            low = min(high, (took + later * (last - rounds)) / last)
+        return Sample(low / played, high / played, played, run.table.nbytes / run.table.num_rows, on_disk(run))
+
+
+def on_disk(run: Run) -> float:
+    """Bytes a row on disk; a large table needs less, since it is compressed as a whole."""
+    sink = pa.BufferOutputStream()
+    parquet.write_table(run.table, sink, compression="zstd")
+    return float(sink.getvalue().size / run.table.num_rows)
