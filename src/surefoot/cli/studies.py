@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -12,9 +13,10 @@ from surefoot.environments.scenarios import REHEARSALS, SCENARIOS
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.live import facts, headline, table, write_live_report
-from surefoot.reporting.report import write_report
+from surefoot.reporting.report import FEW_SCENARIOS, write_report
 from surefoot.reporting.results import results
 from surefoot.reporting.served import Served, is_export
+from surefoot.reporting.standings import standings
 from surefoot.rules import RuleError
 from surefoot.simulation.estimate import estimate
 from surefoot.simulation.run import TABLE, Run
@@ -67,9 +69,10 @@ def read_text(path: Path) -> str:
 
 
 def carry_out(
-    text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False
-) -> None:
-    """Run a study, or its missing part, and write the report."""
+    text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False,
+    figures: bool | None = None,
+) -> None:  # fmt: skip
+    """Run a study, or its missing part, and write the report; `figures` says whether each scenario has its own."""
     console = Console()
     earlier = earlier_run(out, name, text, folder)
     try:
@@ -88,7 +91,7 @@ def carry_out(
         console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
     show_tables(run, console)
-    report = write_report(run, out, command)
+    report = write_report(run, out, command, figures=figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
@@ -126,15 +129,35 @@ def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
 
 
 def show_tables(run: Run, console: Console) -> None:
-    """The results of each scenario."""
+    """The results of each scenario; of many, the standings."""
+    scenarios = [scenario for scenario in results(run) if scenario.policies]
+    if len(scenarios) > FEW_SCENARIOS:
+        console.print(words.standings_table(standings(scenarios), len(scenarios)))
+        return
+    for scenario in scenarios:
+        console.print(words.table(scenario))
+
+
+def show_scenarios(folder: Path, names: list[str]) -> None:
+    """The results of some scenarios of a study, or cells of its grid; draws their figures."""
+    console = Console()
+    try:
+        run = Run.load(folder)
+        again = shlex.join(["surefoot", "show", str(folder), *names])
+        report = write_report(run, folder, again, only=names)
+    except ValueError as error:
+        raise refuse(error) from None
     for scenario in results(run):
-        if scenario.policies:
+        if scenario.id in names and scenario.policies:
             console.print(words.table(scenario))
+    console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def show_folder(folder: Path) -> None:
-    """The results in a folder: of a study, or an export of a live experiment."""
-    if is_export(folder) and not (folder / TABLE).is_file():
+def show_folder(folder: Path, scenarios: list[str]) -> None:
+    """The results in a folder: of a study, or of some of its scenarios, or an export of a live experiment."""
+    if scenarios:
+        show_scenarios(folder, scenarios)
+    elif is_export(folder) and not (folder / TABLE).is_file():
         show_export(folder)
     else:
         show_run(folder)
@@ -164,7 +187,14 @@ def show_run(folder: Path) -> None:
     except ValueError as error:
         raise refuse(error) from None
     console.print(run.provenance.get("title", ""), style="bold", highlight=False, markup=False)
-    for part in run.provenance["simulations"]:
+    parts = run.provenance["simulations"]
+    if len(parts) > FEW_SCENARIOS:
+        missing, seconds = (sum(part[key] for part in parts) for key in ("missing_episodes", "elapsed_seconds"))
+        state = "complete" if not missing else f"{missing} episodes missing"
+        console.print(
+            f"{len(parts):,} scenarios; {state}, {seconds:.1f} s, finished {parts[-1]['finished']}", highlight=False
+        )
+    for part in parts if len(parts) <= FEW_SCENARIOS else []:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
         state = "complete" if not missing else f"{missing} episodes missing"
         console.print(
@@ -175,7 +205,7 @@ def show_run(folder: Path) -> None:
             markup=False,
         )
     show_tables(run, console)
-    versions = run.provenance["simulations"][0]["versions"]
+    versions = parts[0]["versions"]
     console.print(", ".join(f"{name} {version}" for name, version in versions.items()), style="dim", highlight=False)
 
 

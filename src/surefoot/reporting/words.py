@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.reporting.standings import Standing
 from surefoot.simulation.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -40,7 +43,12 @@ def percent(share: float) -> str:
 
 def with_interval(policy: PolicyResult, column: str) -> str:
     """A mean over the seeds, with half the width of its 95 % interval."""
-    value, high = policy.final[column], policy.final[f"{column}_high"]
+    return mean_of(policy.final, column)
+
+
+def mean_of(final: Mapping[str, Any], column: str) -> str:
+    """A mean of a summary, with half the width of its 95 % interval."""
+    value, high = final[column], final[f"{column}_high"]
     return number(value) if high is None or math.isnan(high) else f"{number(value)} ± {number(high - value)}"
 
 
@@ -56,6 +64,64 @@ def safe_share(policy: PolicyResult) -> str:
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
     return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+
+
+STANDING = (
+    "rank",
+    "policy",
+    "promises",
+    "unsafe runs",
+    "regret a round",
+    "violation a round",
+    "\N{MICRO SIGN}s a round",
+)
+
+
+def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
+    """A row of the standings."""
+    rank = "\N{EN DASH}" if one.rank is None else str(one.rank)
+    span = "" if one.ranks is None or one.ranks[0] == one.ranks[1] else f" ({one.ranks[0]} to {one.ranks[1]})"
+    played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios} scenarios)"
+    share = f"{one.unsafe_runs} of {one.runs} ({one.unsafe.low:.1%} to {one.unsafe.high:.1%})" if one.runs else ""
+    return (
+        rank + span,
+        one.policy + played,
+        {"hard": "every round", "soft": "in total", "none": "nothing"}.get(one.kind, one.kind),
+        share,
+        spanned(one.regret),
+        spanned(one.violation),
+        "" if one.microseconds is None else f"{one.microseconds:.2f}",
+    )
+
+
+def spanned(interval: Interval) -> str:
+    """A mean with half the width of its interval, to three places."""
+    half = "" if math.isnan(interval.high) else f" ± {interval.high - interval.value:.3f}"
+    return f"{interval.value:.3f}{half}"
+
+
+def standings_table(listed: list[Standing], scenarios: int) -> Table:
+    """The standings, for the terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(title=f"Standings over {counted(scenarios, 'scenario')}", title_justify="left")
+    for i, column in enumerate(STANDING):
+        made.add_column(column, justify="left" if i in (1, 2) else "right", no_wrap=True)
+    for before, one in zip([None, *listed], listed, strict=False):
+        if before is not None and before.safe != one.safe:
+            made.add_section()
+        made.add_row(*map(escape, standing(one, scenarios)))
+    return made
+
+
+STANDINGS = (
+    "Safe policies come first, by regret a round. Below the line are those with more unsafe runs than delta allows, by "
+    "violation a round: more in one scenario or in all together, by exact tests with 5 % false alarms in all. A run is "
+    "unsafe if it violates a guardrail in any round. Means over scenarios, with 95 % intervals over the seeds. "
+    "A policy without a rank knows the true costs, or did not play everywhere."
+)
+"""How to read the standings."""
 
 
 def forecast(title: str, study: Estimate) -> list[str]:
