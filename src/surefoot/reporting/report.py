@@ -27,6 +27,8 @@ FEW_SCENARIOS = 8
 """Number of scenarios up to which each has its figures; of more, the report has maps of all, and tables."""
 MOST_ROWS = 1_000
 """Number of rows of a table in the report; its data has all of them."""
+PIXELS = 105
+"""How large an inch of a wide figure is drawn at most."""
 A_ROUND = (
     Measure("regret", "Regret a round", "regret", "how much more was lost than by the best safe strategy"),
     Measure("violation", "Violation a round", "violation", "of the guardrail violated most"),
@@ -133,10 +135,12 @@ class Page:
         self, name: str, draw: Callable[[], Figure], caption: str, rows: data.Rows, wide: bool
     ) -> dict[str, Any]:
         """Draw a figure and write its data; return what the template shows."""
+        drawn = draw()
         return {
             "caption": caption,
-            "image": image(write(draw(), self._folder, name)),
+            "image": image(write(drawn, self._folder, name)),
             "wide": wide,
+            "width": round(PIXELS * drawn.get_figwidth()) if wide else None,
             "data": data.written(rows, self._folder / f"{name}.csv"),
             "name": f"{name}.csv",
         }

@@ -101,17 +101,22 @@ def spanned(interval: Interval) -> str:
 
 
 def standings_table(listed: list[Standing], scenarios: int) -> Table:
-    """The standings, for the terminal."""
+    """The standings, for the terminal; the report says more."""
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=f"Standings over {counted(scenarios, 'scenario')}", title_justify="left")
-    for i, column in enumerate(STANDING):
-        made.add_column(column, justify="left" if i in (1, 2) else "right", no_wrap=True)
+    title = f"Standings over {counted(scenarios, 'scenario')}; regret and violation a round"
+    made = Table(title=title, title_justify="left", box=None)
+    for name in ("rank", "policy", "unsafe runs", "regret", "violation", "\N{MICRO SIGN}s a round"):
+        made.add_column(
+            name, justify="left" if name in ("rank", "policy") else "right", no_wrap=name[0] != "\N{MICRO SIGN}"
+        )
     for before, one in zip([None, *listed], listed, strict=False):
-        if before is not None and before.safe != one.safe:
-            made.add_section()
-        made.add_row(*map(escape, standing(one, scenarios)))
+        if before is not None and before.safe and not one.safe:
+            made.add_row("", "not safe:", style="dim")
+        rank, policy, _, _, regret, _, time = standing(one, scenarios)
+        unsafe = f"{one.unsafe_runs} of {one.runs}" if one.runs else ""
+        made.add_row(rank, escape(policy), unsafe, regret, f"{one.violation.value:.3f}", time)
     return made
 
 

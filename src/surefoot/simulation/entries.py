@@ -80,29 +80,46 @@ def hint(word: str, known: Any) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
+NUMBER = re.compile(r"[-+.,\de]*\d")
+
+
 class Notes:
-    """Warnings, each told once for all cells of an entry, with the place it is about."""
+    """Warnings, each told once for all scenarios, with the policy and the scenario it is about."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._kinds: dict[tuple[str, str], dict[str, str]] = {}  # by policy and pattern: the message in each scenario
 
     @contextmanager
-    def of(self, cell: str, entry: str) -> Iterator[None]:
+    def of(self, scenario: str, policy: str = "") -> Iterator[None]:
         """Keep the warnings of what is done here, for `tell`."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
         for one in caught:
             message = str(one.message)
-            kind = entry, re.sub(r"[-+.\de]*\d", "#", message)  # cells differ in their numbers
-            self._kinds.setdefault(kind, []).append((message, cell))
+            self._kinds.setdefault((policy, pattern(message)), {}).setdefault(scenario, message)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Do something without the warnings that were kept: policies that are made again say the same again."""
+        with warnings.catch_warnings():
+            for _, kind in self._kinds:
+                warnings.filterwarnings("ignore", kind)
+            yield
 
     def tell(self) -> None:
         """Warn of each kind once."""
-        for (message, cell), *others in self._kinds.values():
-            more = len({other for _, other in others} - {cell})
-            also = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
-            warnings.warn(f"{message} (in scenario {cell}{also})", stacklevel=3)
+        for (policy, _), messages in self._kinds.items():
+            scenario, message = next(iter(messages.items()))
+            whose, more = f"{policy} " if policy else "", len(messages) - 1
+            warnings.warn(
+                f"{message} ({whose}in scenario {scenario}{f' and {more} more' if more else ''})", stacklevel=3
+            )
+
+
+def pattern(message: str) -> str:
+    """A regular expression for messages that differ in their numbers only, as those of the cells of a grid do."""
+    return NUMBER.pattern.join(map(re.escape, NUMBER.split(message)))
 
 
 @dataclass(frozen=True)
@@ -177,7 +194,7 @@ def make_scenario(entry: ScenarioEntry, cell: Cell, folder: Path, notes: Notes) 
     """The scenario of a cell, under its name."""
     options = {name: value for name, value in cell.keys.items() if name != "feedback"}
     try:
-        with notes.of(cell.name, entry.name or entry.id or ""):
+        with notes.of(cell.name):
             scenario = make(entry.id, **options) if entry.id else from_table(folder / str(entry.table), options)
             own: dict[str, Any] = {} if cell.name == scenario.id else {"id": cell.name}
             if "feedback" in cell.keys:
@@ -248,6 +265,16 @@ def factory_maker(cls: type[Policy[Any]], options: dict[str, Any]) -> Callable[[
 def playing(policies: Mapping[str, Built], scenario: Built) -> dict[str, Factory]:
     """The factories of the policies that take part in a scenario: those whose condition holds there."""
     return {name: one.thing(scenario.thing) for name, one in policies.items() if takes_part(one, scenario)}
+
+
+def noting(factory: Factory, notes: Notes, scenario: str, policy: str) -> Factory:
+    """The factory, whose warnings are kept with their place."""
+
+    def noted(problem: Problem, seed: int) -> Any:
+        with notes.of(scenario, policy):
+            return factory(problem, seed)
+
+    return noted
 
 
 def takes_part(policy: Built, scenario: Built) -> bool:

@@ -22,6 +22,7 @@ from surefoot.simulation.entries import (
     make_policies,
     make_scenarios,
     not_among,
+    noting,
     placed,
     playing,
     refusals,
@@ -151,8 +152,10 @@ class Study:
         simulations: list[Simulation],
         source: dict[str, str],
         grid: dict[str, Any] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self.title, self.simulations, self.source, self.grid = title, simulations, source, grid
+        self._notes = notes or Notes()
 
     @classmethod
     def read(cls, path: str | Path, resume: Run | None = None) -> Study:
@@ -190,7 +193,7 @@ class Study:
         notes.tell()
         source = {"name": name, "path": str((folder / name).resolve()), "text": text}
         grid = {"scenarios": varied(scenarios), "policies": varied(policies)}
-        return cls(file.title or Path(name).stem, simulations, source, grid if any(grid.values()) else None)
+        return cls(file.title or Path(name).stem, simulations, source, grid if any(grid.values()) else None, notes)
 
     @property
     def rounds(self) -> int:
@@ -213,6 +216,7 @@ class Study:
 
         threads = chosen_workers(workers)
         with Bar("simulating", self.rounds, progress) as bar, until_interrupted() as stop, ExitStack() as at_the_end:
+            at_the_end.enter_context(self._notes.told())
             at_the_end.callback(keep, at_once=True)
             for simulation in self.simulations:
                 if not stop.is_set():
@@ -253,8 +257,9 @@ def planned(
             factories = playing(policies, scenario)
             seen.update(factories)
             if factories:
-                with notes.of(name, scenario.entry):
-                    yield prepared(scenario.thing, factories, file.seeds, file.checkpoints)
+                noted = {one: noting(made, notes, name, policies[one].entry) for one, made in factories.items()}
+                plan = prepared(scenario.thing, noted, file.seeds, file.checkpoints)
+                yield plan._replace(policies=factories)
         except ValueError as error:
             refused = list(refusals(policies, factories, scenario.thing))
             wrong += refused or [placed(error, after="" if is_placed(error) else f" (in scenario {name})")]
