@@ -18,6 +18,7 @@ from surefoot.environments.feedback import Feedback
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
+from surefoot.policies.base import Contradiction
 from surefoot.problem import Infeasible, Problem, SafeStrategy
 from surefoot.rules import RuleError, fields
 from surefoot.simulation.condition import Condition
@@ -101,8 +102,12 @@ class Notes:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Do something without the warnings that were kept: policies that are made again say the same again."""
+        """Run episodes without the warnings that were kept, which policies that are made again would repeat.
+
+        Nor does a policy say that its bounds contradict each other: the column ``clean`` tells, of each run.
+        """
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Contradiction)
             for _, kind in self._kinds:
                 warnings.filterwarnings("ignore", kind)
             yield
