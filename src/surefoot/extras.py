@@ -5,7 +5,9 @@ from contextlib import contextmanager
 
 EXTRAS = {
     "alembic": "serve",
+    "distributed": "dask",
     "fastapi": "serve",
+    "fsspec": "dask",
     "httptools": "serve",
     "httpx2": "client",
     "msgspec": "storage",

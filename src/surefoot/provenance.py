@@ -52,10 +52,11 @@ def made_by() -> dict[str, Any]:
     return {"source": _SOURCE, "versions": {"python": platform.python_version(), **named}, "machine": machine}
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+def difference(before: Mapping[str, Any], now: Mapping[str, Any], *, same_machine: bool = True) -> str | None:
     """Why the results of `before` may have other bits than those of `now`, or None if they have the same.
 
-    The version of surefoot makes no difference: the source code does.
+    The version of surefoot makes no difference: the source code does. With ``same_machine=False``, nor do the processor
+    and the C library.
     """
     if before.get("source") != now["source"]:
         return "the source code of surefoot has changed"
@@ -63,6 +64,6 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         earlier = before["versions"].get(name)
         if name != "surefoot" and earlier != version:
             return f"{name} was {earlier} and is {version}"
-    if before["machine"] != now["machine"]:
+    if same_machine and before["machine"] != now["machine"]:
         return "it was made on another processor or C library"
     return None

@@ -67,15 +67,16 @@ class Range(NamedTuple):
     booleans: bool = False  # whether False and True count as 0 and 1
 
     def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool | np.bool_):
-            if not self.booleans:
-                return False
-            value = int(value)
-        if not isinstance(value, Real):
+        if type(value) is float:  # nearly always: the rest takes three times as long
+            number = value
+        elif isinstance(value, bool | np.bool_) and not self.booleans:
             return False
-        try:
-            number = float(value)
-        except OverflowError:  # a whole number too large for a float
+        elif isinstance(value, Real | np.bool_):
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number too large for a float
+                return False
+        else:
             return False
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high

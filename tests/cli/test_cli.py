@@ -45,11 +45,11 @@ def test_a_study_leaves_everything_it_should(study: Path, tmp_path: Path) -> Non
     assert code == 0
     assert "kept in every round of all 3 runs" in told
     assert told.rstrip().endswith("report.html")
-    assert {path.name for path in out.iterdir()} == {"run.parquet", "provenance.json", "report.html", "figures"}
+    assert {path.name for path in out.iterdir()} == {"parts", "provenance.json", "report.html", "figures"}
     provenance = json.loads((out / "provenance.json").read_text())
     assert provenance["study"] == {"name": "small.toml", "path": str(study.resolve()), "text": STUDY}
     assert provenance["simulations"][0]["seeds"] == [0, 1, 2]
-    assert sf.Run.load(out).provenance == provenance  # the table itself knows, too
+    assert sf.Run.load(out).provenance == provenance
 
 
 def test_a_study_can_be_made_again_from_its_provenance(study: Path, tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def test_the_alarm_the_hold_and_the_new_epoch_are_shown(capsys: pytest.CaptureFi
     assert rows["share of in-house"][2] == "100.0%", told
     learning, drifted, *_ = re.findall(r"([\d.]+)( over)?", told[told.index("mean latency miss, at most 0.2") + 30 :])
     assert learning[1] == "", "kept"
-    assert float(drifted[0]) > 1.5 * float(learning[0]), told
+    # How far it rises depends on how soon the alarm comes; the standard error of the difference is 0.006 at most.
+    assert float(drifted[0]) - float(learning[0]) > 0.03, told
     assert list(folder.iterdir()) == []
 
 

@@ -14,6 +14,7 @@ import surefoot as sf
 from surefoot.storage.database import Database, transaction
 from surefoot.storage.keys import digest_of, list_keys
 from surefoot.storage.log import SqlLog
+from surefoot.storage.schema import events
 from tests.cli.test_cli import call
 from tests.servers import GOOD, ROUTING
 
@@ -109,6 +110,18 @@ def test_the_report_of_an_export_is_drawn_without_the_database(db: str, tmp_path
 def test_the_database_is_upgraded(tmp_path: Path, db: str) -> None:
     assert call("db", "upgrade", "--db", tmp_path / "new.db")[1] == "the tables have version 0003\n"
     assert call("db", "upgrade", "--db", db)[1] == "the tables have version 0003 already\n"
+
+
+def test_an_upgrade_names_the_logs_that_it_cannot_read(db: str) -> None:
+    database = Database.open(db)
+    with database.engine.begin() as connection:
+        connection.execute(events.update().values(decision=None))
+        connection.execute(events.update().where(events.c.seq == 2).values(body="{"))
+    database.close()
+    code, out, err = call("db", "upgrade", "--db", db)
+    assert (code, out) == (0, "the tables have version 0003 already\n")
+    assert "the log of routing cannot be read (DecodeError: " in err
+    assert "restore its events from a backup and run `surefoot db upgrade` again" in err
 
 
 @pytest.mark.parametrize("command", [["replay", "x"], ["export", "x", "--out", "y"], ["keys", "list"]])

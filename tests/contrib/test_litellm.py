@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it looks for prices on the network
@@ -21,7 +28,7 @@ from litellm.caching import caching_handler  # noqa: E402
 from litellm.litellm_core_utils import logging_callback_manager  # noqa: E402
 
 from surefoot.client import AsyncClient  # noqa: E402
-from surefoot.contrib.litellm import Answer, Routing, decision_of  # noqa: E402
+from surefoot.contrib.litellm import Answer, ProxyRouting, Routing, decision_of  # noqa: E402
 from tests.contrib.models import Model, Models  # noqa: E402
 from tests.servers import Server  # noqa: E402
 
@@ -393,6 +400,8 @@ def test_calls_that_litellm_routes_without_asking_are_refused(begin: Begin, mode
             with pytest.raises(ValueError, match="decides for acompletion only"):
                 await world.router.aembedding("assistant", input=["a"])
             assert not models.calls
+            assert not await world.rounds()
+            assert world.status()["decisions"] == 1  # it was made, and taken back
 
     asyncio.run(main())
 
@@ -446,9 +455,14 @@ def test_a_place_among_the_callbacks_is_needed(begin: Begin, monkeypatch: pytest
         asyncio.run(main())
 
 
-def test_the_example_of_the_page(server: Server, models: Models) -> None:
+def example_of(language: str) -> str:
     page = (Path(__file__).parents[2] / "docs" / "litellm.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```py\n(.*?)^```$", page, re.M | re.S)
+    (example,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
+    return str(example)
+
+
+def test_the_example_of_the_page(server: Server, models: Models) -> None:
+    example = example_of("py")
     deployments = [*(models.deployment(arm) for arm in ARMS), models.deployment("in-house", id="in-house-2")]
     names: dict[str, Any] = {
         "model_list": deployments,
@@ -461,3 +475,87 @@ def test_the_example_of_the_page(server: Server, models: Models) -> None:
     (one,) = server.call("GET", "/v1/experiments/llm-routing/rounds")
     assert (one["arm"], one["loss"]) == (models.calls[0].arm, 0.5)
     assert one["costs"]["spend"] == pytest.approx(models.cents(models.calls[0]) / 1.2)
+
+
+def test_in_the_proxy_nothing_is_served_before_everything_is_checked(
+    server: Server, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin is made before the router of the proxy, and before the experiment is there."""
+    router = litellm.Router(model_list=[models.deployment(arm) for arm in ARMS], num_retries=0, disable_cooldowns=True)
+    monkeypatch.setitem(sys.modules, "litellm.proxy.proxy_server", SimpleNamespace(llm_router=router))
+
+    async def main() -> None:
+        client = AsyncClient(server.address, server.key, flush_every=0.05)
+        routing = ProxyRouting(client, "proxied", model="assistant", arms=ARMS, outcome=measured)
+        litellm.logging_callback_manager.add_litellm_callback(routing)  # as the proxy does
+        try:
+            with pytest.raises(litellm.ServiceUnavailableError, match="there is no experiment 'proxied'"):
+                await router.acompletion("assistant", MESSAGES)
+            assert not models.calls
+            server.call("POST", "/v1/experiments", {**EXPERIMENT, "name": "proxied"})
+            answers = await asyncio.gather(*(router.acompletion("assistant", MESSAGES) for _ in range(5)))
+            for one in answers:
+                headers = await routing.async_post_call_response_headers_hook({}, None, one, request_headers={})
+                assert headers == {"x-surefoot-decision": decision_of(one).id}  # type: ignore[union-attr]
+            assert await routing.async_post_call_response_headers_hook({}, None, None) is None
+        finally:
+            await routing.detach()
+            await client.close()
+        assert len(server.call("GET", "/v1/experiments/proxied/rounds")) == 5
+
+    asyncio.run(main())
+
+
+def test_litellms_proxy(server: Server, models: Models, tmp_path: Path) -> None:
+    """LiteLLM's proxy in a process of its own, with the lines of the page. It needs the extra litellm[proxy]."""
+    pytest.importorskip("litellm.proxy.proxy_server", reason="litellm[proxy] is not installed", exc_type=ImportError)
+    name = "behind-the-proxy"
+    guardrails = [*EXPERIMENT["guardrails"], {"name": "latency miss", "at_most": 0.2}]
+    costs = {**EXPERIMENT["baseline_costs"], "latency miss": 0.05}
+    experiment = {**EXPERIMENT, "name": name, "guardrails": guardrails, "baseline_costs": costs}
+    server.call("POST", "/v1/experiments", experiment)
+    (tmp_path / "routing.py").write_text(example_of("python").replace("llm-routing", name))
+    deployments = [*(models.deployment(arm) for arm in ARMS), models.deployment("in-house", id="in-house-2")]
+    settings = {"model_list": deployments, "litellm_settings": {"callbacks": ["routing.routing"]}}
+    (tmp_path / "config.yaml").write_text(json.dumps(settings))  # which is YAML, too
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    key = "sk-" + "0123456789abcdef" * 4
+    environment = {"SUREFOOT_ADDRESS": server.address, "SUREFOOT_KEY": server.key, "LITELLM_MASTER_KEY": key}
+    command = [str(Path(sys.executable).parent / "litellm"), "--config", "config.yaml", "--host", "127.0.0.1"]
+    with (tmp_path / "log").open("w") as log:
+        proxy = subprocess.Popen(
+            [*command, "--port", str(port)], cwd=tmp_path, env={**os.environ, **environment}, stdout=log, stderr=log
+        )
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30.0) as client:
+            wait_for(client, proxy, tmp_path / "log")
+            body = {"model": "assistant", "messages": MESSAGES}
+            for _ in range(8):
+                answer = client.post("/v1/chat/completions", json=body)
+                assert answer.status_code == 200, answer.text
+                good = answer.json()["choices"][0]["message"]["content"] == "good"
+                report = {"outcome": {"quality": float(good)}}
+                server.call("PUT", f"/v1/decisions/{answer.headers['x-surefoot-decision']}/feedback", report)
+            client.post("/v1/chat/completions", json={**body, "stream": True})
+            assert client.post("/v1/completions", json={"model": "assistant", "prompt": "a"}).status_code == 500
+            asyncio.run(until(lambda: server.call("GET", f"/v1/experiments/{name}")["rounds"] >= 8))
+        assert not differ(models, server.call("GET", f"/v1/experiments/{name}/rounds")) - Counter(
+            [(one.arm, one.answered, round(models.cents(one), 9)) for one in models.calls[8:]]  # quality is missing
+        )
+    finally:
+        proxy.terminate()
+        proxy.wait(30)
+
+
+def wait_for(client: httpx2.Client, proxy: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(400):
+        try:
+            if client.get("/health/liveliness").status_code == 200:
+                return
+        except httpx2.TransportError:
+            assert proxy.poll() is None, log.read_text()
+        time.sleep(0.2)
+    raise AssertionError("the proxy does not start")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Iterator
 from itertools import product
 
@@ -111,8 +112,13 @@ def test_a_key_for_one_experiment_sees_no_other(routing: Api) -> None:
     for action, body in (("feedback", {"outcome": GOOD}), ("cancel", {"reason": "x"})):
         method = "PUT" if action == "feedback" else "POST"
         assert routing(method, f"/v1/decisions/{theirs['id']}/{action}", body, key=key).status_code == 404
-    assert routing("POST", "/v1/experiments", {**ROUTING, "name": "third"}, key=key).status_code == 403
+    for path in ("/v1/experiments", "/v1/experiments?dry_run=true"):
+        assert routing("POST", path, {**ROUTING, "name": "third"}, key=key).status_code == 403
+    for method, path in REQUESTS:
+        if "routing" in path or path in ("/v1/audit", "/v1/hold"):
+            assert routing(method, path, {}, key=key).status_code == 403, path
     assert routing.status()["pending"] == 1
+    assert [one["action"] for one in routing.ok("GET", "/v1/experiments/routing/audit")["entries"]] == ["create"]
 
 
 def test_a_key_expires(routing: Api) -> None:
@@ -134,6 +140,29 @@ def test_a_revoked_key_is_refused_within_seconds(routing: Api, monkeypatch: pyte
             return
         routing.client.portal.call(__import__("asyncio").sleep, 0.05)  # type: ignore[union-attr]
     raise AssertionError("the key still works")
+
+
+def test_a_key_that_is_revoked_while_its_request_waits(routing: Api) -> None:
+    """A long poll of half a minute must not outlive its key by as much."""
+    path = "/v1/experiments/routing/strategy"
+    for end in ("revoked", "expired"):
+        key = routing.new_key("read", expires=routing.clock() + 50.0)
+        tag = routing("GET", path, key=key).headers["etag"]
+        found: list[int] = []
+
+        def wait(key: str = key, tag: str = tag, found: list[int] = found) -> None:
+            found.append(routing("GET", f"{path}?wait=30", key=key, If_None_Match=tag).status_code)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        if end == "revoked":
+            revoke_key(routing.host.database, list_keys(routing.host.database)[digest_of(key)].id, routing.clock())
+        else:
+            routing.clock.time += 60.0
+        waiting.join(5.0)
+        assert found == [401]
 
 
 def test_keys_are_not_kept_and_not_logged(routing: Api, db: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -97,7 +97,8 @@ def test_nobody_takes_ids_out_of_the_block_of_another(processes: Processes) -> N
         answer = api("POST", "/v1/experiments/routing/drawn", {"items": forged}, key=client).json()
         assert [one.get("status") for one in answer["items"]] == [None] * 3
         assert {one["problem"]["status"] for one in answer["items"]} == {404}
-    made = until(lambda: learner.status()["decisions"])
+    assert decider.report(before["id"]) == "accepted"  # so all decisions were taken in
+    made = learner.status()["decisions"]
     for one in decider.decide(count=3):
         assert decider.report(one["id"]) == "accepted"
     assert learner.status()["decisions"] == made + 3
@@ -358,3 +359,83 @@ def test_a_commit_that_never_ends_holds_up_no_request_for_ever(
     assert decision["id"].startswith("unlogged")
     assert status == 503
     assert took < 10.0
+
+
+class SlowReads:
+    """A database that reads nothing until it is told to go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go_on, read = threading.Event(), threading.Event(), Database._read
+
+        def slow(database: Database, *arguments: Any) -> Any:
+            self.begun.set()
+            assert self.go_on.wait(5.0)
+            return read(database, *arguments)
+
+        monkeypatch.setattr(Database, "_read", slow)
+
+
+def test_feedback_on_settled_decisions_keeps_nobody_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is read for it, which may take long. One process, so that decisions are made in the same event loop."""
+    api.create()
+    reported, late, cancelled = api.decide(count=3)
+    assert api.report(reported["id"]) == "accepted"
+    api("POST", f"/v1/decisions/{cancelled['id']}/cancel", {"reason": "left"})
+    api.clock.time += 700.0
+    assert api.decide()["mode"] == "live"  # times out the others
+    slow = SlowReads(monkeypatch)
+    sent = [{"id": one["id"], "outcome": GOOD} for one in (reported, late, cancelled, late)]
+    thread, found = in_background(api.ok, "POST", "/v1/feedback", {"items": sent})
+    cancelling, refused = in_background(api, "POST", f"/v1/decisions/{reported['id']}/cancel", {"reason": "left"})
+    assert slow.begun.wait(5.0)
+    assert [api.report(api.decide()["id"]) for _ in range(3)] == ["accepted"] * 3
+    assert thread.is_alive()
+    assert cancelling.is_alive()
+    slow.go_on.set()
+    thread.join()
+    cancelling.join()
+    answers = [one.get("status") or one["problem"]["status"] for one in found[0]["items"]]
+    assert answers == ["replayed", "late", 409, "late"]
+    assert refused[0].status_code == 409
+    assert sum(one.__class__.__name__ == "Late" for _, one in api.host.lives["routing"].log.read()) == 1
+
+
+def test_late_feedback_that_comes_twice_at_once_is_written_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both read the log before either writes."""
+    api.create()
+    decision = api.decide()
+    api.clock.time += 700.0
+    api.decide()
+    slow = SlowReads(monkeypatch)
+    sent = [in_background(api.report, decision["id"]) for _ in range(4)]
+    assert slow.begun.wait(5.0)
+    time.sleep(0.2)
+    slow.go_on.set()
+    for thread, found in sent:
+        thread.join()
+        assert found == ["late"]
+    assert sum(one.__class__.__name__ == "Late" for _, one in api.host.lives["routing"].log.read()) == 1
+
+
+def test_wrong_ids_keep_no_decider_waiting(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that nobody was given may be in the inbox; the learner looks there without making others wait."""
+    learner, decider = processes.running()
+    settled, gap = decider.decide(), decider.decide()
+    assert decider.report(settled["id"]) == "accepted"
+    wrong = [f"{gap['id'].rpartition('.')[0]}.{10**6 + i}" for i in range(50)]
+    slow = SlowReads(monkeypatch)
+    sent = [
+        in_background(api, "POST", "/v1/feedback", {"items": [{"id": id, "outcome": GOOD} for id in ids]})
+        for api in (learner, decider)
+        for ids in (wrong, [settled["id"]])
+    ]
+    assert slow.begun.wait(5.0)
+    began = time.monotonic()
+    assert [learner.client.get("/healthz").status_code for _ in range(5)] == [200] * 5
+    assert time.monotonic() - began < 2.0
+    slow.go_on.set()
+    for thread, _ in sent:
+        thread.join()
+    answers = [found[0].json()["items"] for _, found in sent]
+    assert [len([one for one in some if one["problem"]["status"] == 404]) for some in answers[::2]] == [50, 50]
+    assert [some[0]["status"] for some in answers[1::2]] == ["replayed", "replayed"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import surefoot as sf
 from surefoot.service import acts as acts_module
 from surefoot.service import elsewhere as elsewhere_module
 from surefoot.service.app import build
@@ -149,9 +150,7 @@ def test_without_the_check_at_the_commit_a_hold_comes_late(
     from surefoot.storage.inbox import Gate
 
     learner, decider = processes.running()
-    monkeypatch.setattr(Gate, "_admitted", lambda gate, connection, rows: [
-        {name: value for name, value in row.items() if name != "drawn_in"} for row in rows
-    ])  # fmt: skip
+    monkeypatch.setattr(Gate, "_admitted", lambda gate, connection, rows: rows)
     monkeypatch.setattr(elsewhere_module.View, "update", lambda view, row: None)
     learner.ok("POST", "/v1/experiments/routing/hold", {"reason": "incident"})
     assert decider.decide()["mode"] == "live"
@@ -192,6 +191,49 @@ def test_without_a_learner_the_baseline_is_served(processes: Processes, monkeypa
     path = f"/v1/decisions/{logged['id']}/feedback"
     answer = until(lambda: [one for one in [decider("PUT", path, {"outcome": GOOD})] if one.is_success])[0]
     assert answer.json() == {"status": "replayed"}
+
+
+def test_a_decision_is_not_made_after_its_caller_has_gone(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would time out as the worst case. Everything else that was sent meanwhile is carried out."""
+    learner, decider = processes.running()
+    made = learner.status()["decisions"]
+    monkeypatch.setattr(elsewhere_module, "PATIENCE", 0.3)
+    learner.client.portal.call(learner.host.stop)  # type: ignore[union-attr]
+    for body in ({"unit": "u"}, {"arms": ["in-house"]}):
+        status, problem = decider.problem("POST", DECIDE, body)
+        assert (status, problem["detail"]) == (503, "no process learns routing now; the request to decide is dropped")
+    status, problem = decider.problem("POST", "/v1/experiments/routing/hold", {"reason": "incident"})
+    assert (status, "kept and may still be carried out" in problem["detail"]) == (503, True)
+    processes.clock.time += 0.5
+    monkeypatch.setattr(elsewhere_module, "PATIENCE", 10.0)
+    again = processes.start("learner")
+    until(lambda: again.status()["state"] == "held")  # the last of what was in the inbox
+    assert again.status()["decisions"] == made
+    assert decider.decide(unit="u")["mode"] == "safe"
+
+
+def test_live_is_not_opened_while_the_inbox_has_decisions(processes: Processes) -> None:
+    """It would not know decisions that were answered, and would learn later ones before them."""
+    learner, decider = processes.running()
+    learner.client.portal.call(learner.host.stop)  # type: ignore[union-attr]
+    decision = until(lambda: [one for one in [decider.decide()] if not one["id"].startswith("unlogged")])[0]
+    decider.client.portal.call(decider.host.stop)  # type: ignore[union-attr]
+    with pytest.raises(sf.LogFailure, match=r"left \d+ decisions or requests that routing has not taken in: stop"):
+        sf.Live.open(processes.db)
+    again = processes.start("learner")  # the claim was given back
+    until(lambda: "routing" in again.host.lives and again.host.lives["routing"].knows(decision["id"]))
+    again.client.portal.call(again.host.stop)  # type: ignore[union-attr]
+    with sf.Live.open(processes.db) as live:
+        assert live.feedback(decision["id"], GOOD, processes.clock()) == "accepted"
+
+
+def test_a_clock_that_is_wrong_does_not_stop_decisions(processes: Processes) -> None:
+    """The learner's clock is far ahead: it looks into the inbox all the time, so it knows that requests are new."""
+    learner, decider = processes.running()
+    learner.host.now = lambda: processes.clock() + 300.0
+    assert [decider.decide(unit=f"u{i}")["mode"] for i in range(3)] == ["live"] * 3
 
 
 def test_clients_may_draw_by_themselves(processes: Processes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -74,3 +75,11 @@ class Disguised:
 def quick(cls: type[sf.Policy[Any]], **options: Any) -> Callable[[sf.Problem, int], sf.Policy[Any]]:
     """The paper's way at a rate at which something happens in a short run."""
     return lambda problem, seed: cls(problem, seed, **{"preset": "paper", "learning_rate": 0.3, **options})
+
+
+class Slow(sf.EpsilonGreedy):
+    """Takes a while, so that there is time to kill."""
+
+    def live(self, *block: Any) -> None:
+        super().live(*block)
+        time.sleep(0.01)

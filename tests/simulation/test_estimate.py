@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from surefoot.reporting import words
 from surefoot.rules import Floats
 from surefoot.simulation import estimate as estimates
 from surefoot.simulation.estimate import estimate, uncertainty
+from surefoot.simulation.simulate import Plan
 from surefoot.simulation.study import Study
 
 TEXT = """
@@ -37,16 +37,15 @@ def test_sizes_are_exact() -> None:
 
 
 class Clock:
-    """Stands in for `simulate`: an episode takes 3 ms, and 2 us a round."""
+    """Stands in for the measurement: an episode takes 3 ms, and 2 us a round."""
 
     def __init__(self) -> None:
         self.longest = 0
 
-    def __call__(self, scenario: Any, policies: Any, seeds: Any, checkpoints: Any, *_: Any, **__: Any) -> sf.Run:
-        self.longest = max(self.longest, checkpoints[-1])
+    def __call__(self, plan: Plan, _: int) -> tuple[sf.Run, float]:
+        self.longest = max(self.longest, plan.checkpoints[-1])
         run = sf.simulate(sf.scenarios.make("three-arms-v1", horizon=10), {"x": sf.COLB}, 1, [10], 1)
-        run.provenance["simulations"][0]["elapsed_seconds"] = len(policies) * len(seeds) * self.seconds(checkpoints[-1])
-        return run
+        return run, len(plan.policies) * len(plan.seeds) * self.seconds(plan.checkpoints[-1])
 
     @staticmethod
     def seconds(rounds: int) -> float:
@@ -57,7 +56,7 @@ class Clock:
 @pytest.mark.parametrize("horizon", [500, 20_000, 10_000_000])
 def test_the_true_time_is_within_the_forecast(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(estimates, "simulate", clock)
+    monkeypatch.setattr(estimates, "timed", clock)
     text = f"seeds = 4\nhorizon = {horizon}\nscenarios = [{{id = 'three-arms-v1'}}]\npolicies = [{{policy = 'colb'}}]"
     told = estimate(Study.parse(text, Path(), "study.toml"), workers=2)
     true = 4 * clock.seconds(horizon)

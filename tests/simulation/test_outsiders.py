@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from threading import Event
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,8 +12,7 @@ import surefoot as sf
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import saved
 from surefoot.rules import SHARE, Floats
-from surefoot.simulation.progress import Bar
-from surefoot.simulation.simulate import Simulation, prepared
+from surefoot.simulation.simulate import Options, Simulation, carried_out, prepared
 
 PROBLEM = sf.Problem(3, [0.5], 200)
 SCENARIO = sf.Scenario("mine-v1", PROBLEM, sf.losses.Bernoulli([0.2, 0.5, 0.9]), sf.costs.Bernoulli([[0.9, 0.4, 0.1]]))
@@ -190,7 +188,6 @@ def test_what_is_finished_is_kept_when_a_policy_breaks() -> None:
         return Breaks(problem, seed) if len(seen) == 3 else Outsider(problem, seed)
 
     simulation = Simulation(prepared(SCENARIO, {"it": sometimes}, 2, [200]))
-    kept = []
-    with pytest.raises(RuntimeError, match="broken"), Bar("", 1, False) as bar:
-        simulation.carry_out(1, bar, Event(), lambda: kept.append(simulation.run().table.num_rows))
-    assert kept == [1]
+    with pytest.raises(RuntimeError, match="broken"):
+        carried_out([simulation], Options.checked(workers=1))
+    assert simulation.run().table.num_rows == 1

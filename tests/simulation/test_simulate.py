@@ -24,7 +24,8 @@ import surefoot as sf
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.rules import Floats
 from surefoot.simulation.run import SCHEMA
-from surefoot.simulation.simulate import Simulation, chosen_rounds
+from surefoot.simulation.simulate import Keeper, chosen_rounds
+from surefoot.simulation.tasks import Result, Task
 from surefoot.simulation.world import World, policy_seed
 from tests.environments.chance import ALARM, p_value
 from tests.simulation.players import Always, Disguised, always, quick
@@ -293,18 +294,19 @@ def test_an_interrupted_run_goes_on_where_it_stopped(how: Callable[[], None], wo
 
 def test_what_was_finished_before_an_interruption_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     # one after the other; the last is interrupted when the others have been taken in
-    taken, take = threading.Semaphore(0), Simulation._take
+    taken, take = threading.Semaphore(0), Keeper.take
 
-    def taking(self: Simulation, episodes: list[Any]) -> None:
-        take(self, episodes)
-        taken.release()
+    def taking(self: Keeper, task: Task, result: Result) -> None:
+        take(self, task, result)
+        for _ in result.about.seeds:
+            taken.release()
 
     def late() -> None:
-        for _ in range(3):
+        for _ in range(2):  # the third is perhaps in the same task
             taken.acquire(timeout=60)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Simulation, "_take", taking)
+    monkeypatch.setattr(Keeper, "take", taking)
     with pytest.warns(UserWarning, match="^stopped with 1 episodes missing"):
         part = run(policies={"a": Counted(3, late)}, seeds=4)
     assert set(part.table.column("seed").to_pylist()) == {0, 1, 2}
@@ -544,7 +546,7 @@ def test_a_run_survives_being_saved(tmp_path: Path) -> None:
     assert after.table.schema == SCHEMA
     assert after.provenance == before.provenance
     assert after.complete
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["provenance.json", "run.parquet"]
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["parts", "provenance.json"]
 
 
 def test_a_run_replaces_an_older_one(tmp_path: Path) -> None:
@@ -571,7 +573,7 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"a": [1]}), foreign[3] / "run.parquet")
     parquet.write_table(run(seeds=1).table, foreign[4] / "run.parquet")  # the table alone, without its provenance
     for folder in foreign:
-        with pytest.raises(ValueError, match=r"^folder must hold a run.parquet.*, got"):
+        with pytest.raises(ValueError, match=r"^folder must hold a run.*, got"):
             sf.Run.load(folder)
 
 

@@ -14,6 +14,7 @@ import surefoot as sf
 from surefoot.storage import schema
 from surefoot.storage import upgrade as upgrade_module
 from surefoot.storage.database import Database, transaction
+from surefoot.storage.log import SqlLog
 from surefoot.storage.upgrade import upgrade
 from tests.experiments.worlds import GOOD, make
 from tests.storage.test_databases import url
@@ -44,8 +45,8 @@ def made(url: str) -> list[Any]:
 
 
 def test_migrating_from_nothing_gives_the_schema(url: str) -> None:
-    assert upgrade(url) == (None, schema.HEAD)
-    assert upgrade(url) == (schema.HEAD, schema.HEAD)
+    assert upgrade(url) == (None, schema.HEAD, {})
+    assert upgrade(url) == (schema.HEAD, schema.HEAD, {})
     assert differences(url) == []
     migrated = made(url)
     with transaction(url) as connection:
@@ -55,7 +56,7 @@ def test_migrating_from_nothing_gives_the_schema(url: str) -> None:
             connection.execute(sa.text("DROP FUNCTION audit_is_final"))
     Database.open(url).close()
     assert made(url) == migrated
-    assert upgrade(url) == (schema.HEAD, schema.HEAD)
+    assert upgrade(url) == (schema.HEAD, schema.HEAD, {})
 
 
 def busy(url: str) -> list[Any]:
@@ -78,19 +79,58 @@ def busy(url: str) -> list[Any]:
 def test_rounds_of_an_older_database_are_filled_in(url: str) -> None:
     rounds = busy(url)
     assert len({one.epoch for one in rounds}) == 2
-    later = [table for table in schema.metadata.tables.values() if table.name in LATER]
-    with transaction(url) as connection:  # as it was in version 0001
-        for view in schema.VIEWS:
-            connection.exec_driver_sql(f"DROP VIEW {view}")
-        as_before_0003(connection)
-        for table in later:
-            table.drop(connection, checkfirst=True)
-        connection.execute(schema.version.update().values(version_num="0001"))
-    assert upgrade(url) == ("0001", schema.HEAD)
+    with transaction(url) as connection:
+        as_in_0001(connection)
+    assert upgrade(url) == ("0001", schema.HEAD, {})
     assert differences(url) == []
     live = sf.Live.open(url)
     assert list(live.log.rounds()) == rounds
     live.close()
+
+
+@pytest.mark.parametrize(("version", "broken"), [
+    ("0001", {"body": "{"}), ("0001", {"kind": "unheard"}), ("0001", {"body": '{"number": 0}'}),
+    ("0002", {"body": "{"}),
+])  # fmt: skip
+def test_a_log_that_cannot_be_read_does_not_stop_the_others(url: str, version: str, broken: dict[str, str]) -> None:
+    """Once it is mended, a further upgrade fills what was left out."""
+    other = sf.Experiment.from_dict({**make().to_dict(), "name": "broken"})
+    with sf.Live.open(url, other, seed=2) as live:
+        live.feedback(live.decide(0.0).id, GOOD, 1.0)
+        live.decide(2.0)
+        expected = list(live.log.rounds())
+    rounds = busy(url)
+    of_it = sa.and_(schema.events.c.experiment == 1, schema.events.c.seq == 2)
+    with transaction(url) as connection:
+        good = connection.execute(sa.select(schema.events.c.kind, schema.events.c.body).where(of_it)).one()._mapping
+        (as_in_0001 if version == "0001" else as_before_0003)(connection)
+        connection.execute(schema.events.update().where(of_it).values(**broken))
+    kept = [] if version == "0001" else expected
+    for before in (version, schema.HEAD):
+        upgraded = upgrade(url)
+        assert (upgraded.before, upgraded.after) == (before, schema.HEAD)
+        assert list(upgraded.unfilled) == ["broken"]
+        database = Database.open(url)
+        assert list(SqlLog(database, "broken").rounds()) == kept
+        assert list(SqlLog(database, make().name).rounds()) == rounds
+        database.close()
+    with transaction(url) as connection:
+        connection.execute(schema.events.update().where(of_it).values(**good))
+    assert upgrade(url).unfilled == {}
+    with sf.Live.open(url, other) as live:
+        assert list(live.log.rounds()) == expected
+        assert live.log.decided(1) is not None
+
+
+def as_in_0001(connection: sa.Connection) -> None:
+    """Undo what versions 0002 and 0003 have changed."""
+    later = [table for table in schema.metadata.tables.values() if table.name in LATER]
+    for view in schema.VIEWS:
+        connection.exec_driver_sql(f"DROP VIEW {view}")
+    as_before_0003(connection)
+    for table in later:
+        table.drop(connection, checkfirst=True)
+    connection.execute(schema.version.update().values(version_num="0001"))
 
 
 def as_before_0003(connection: sa.Connection) -> None:
@@ -125,7 +165,7 @@ def test_the_checkpoint_and_the_decisions_of_version_0002_are_moved(url: str) ->
     assert [one is None for one in expected[1]] == [False] * 7 + [True]
     with transaction(url) as connection:
         as_before_0003(connection)
-    assert upgrade(url) == ("0002", schema.HEAD)
+    assert upgrade(url) == ("0002", schema.HEAD, {})
     assert differences(url) == []
     live = sf.Live.open(url)
     assert (

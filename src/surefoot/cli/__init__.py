@@ -4,7 +4,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -73,12 +73,21 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file; `surefoot init` writes an example.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/NAME.")] = None,
     workers: Workers = None,
+    engine: Annotated[
+        Literal["threads", "dask"], typer.Option(help="Threads of this process, or workers of Dask.")
+    ] = "threads",
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler; by default Dask's workers are on this machine.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Refuse workers whose libraries or processor differ from the others'.")
+    ] = False,
     figures: Figures = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
     ] = False,
 ) -> None:
-    """Run a study: write run.parquet, provenance.json, report.html and figures. Run it again to resume or extend it."""
+    """Run a study: write its results, provenance.json, report.html and figures. Run it again to resume or extend it."""
     from surefoot.cli.studies import carry_out, print_estimate, read_text
 
     out = out or Path("runs") / study.stem
@@ -93,6 +102,9 @@ def run(
         workers,
         shlex.join(["surefoot", "run", str(study), "--out", str(out)]),
         figures=figures,
+        engine=engine,
+        scheduler=scheduler,
+        exact=exact,
     )
 
 

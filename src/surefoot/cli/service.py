@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,8 +62,14 @@ def upgrade_database(db: str) -> None:
     with errors_told(), needed_by("surefoot db upgrade", "serve"):
         from surefoot.storage.upgrade import upgrade
 
-        before, after = upgrade(db)
+        before, after, unfilled = upgrade(db)
     print(f"the tables have version {after}" + (" already" if before == after else ""))
+    for name, reason in unfilled.items():
+        print(
+            f"the log of {name} cannot be read ({reason}), so this experiment stays closed, and the others are not "
+            "affected: restore its events from a backup and run `surefoot db upgrade` again",
+            file=sys.stderr,
+        )
 
 
 def create(db: str, name: str, roles: list[str], experiment: str | None, days: float | None) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from surefoot.cli.refusal import refuse
 from surefoot.environments.scenarios import REHEARSALS, SCENARIOS
+from surefoot.extras import MissingExtra
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.live import facts, headline, table, write_live_report
@@ -19,7 +21,8 @@ from surefoot.reporting.served import Served, is_export
 from surefoot.reporting.standings import standings
 from surefoot.rules import RuleError
 from surefoot.simulation.estimate import estimate
-from surefoot.simulation.run import TABLE, Run
+from surefoot.simulation.run import Run
+from surefoot.simulation.simulate import Options
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
 
 DEMO = """\
@@ -70,14 +73,17 @@ def read_text(path: Path) -> str:
 
 def carry_out(
     text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False,
-    figures: bool | None = None,
+    figures: bool | None = None, **engine: Any,
 ) -> None:  # fmt: skip
-    """Run a study, or its missing part, and write the report; `figures` says whether each scenario has its own."""
+    """Run a study, or its missing part, and write the report.
+
+    `figures` says whether each scenario has its own; `engine` are options of `Study.run`.
+    """
     console = Console()
-    earlier = earlier_run(out, name, text, folder)
     try:
-        study = Study.parse(text, folder, name, earlier)
-    except StudyError as error:
+        Options.checked(workers, None, **engine)
+        study = Study.parse(text, folder, name, earlier_run(out, name, text, folder))
+    except (RuleError, StudyError) as error:
         raise refuse(error) from None
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -85,7 +91,10 @@ def carry_out(
         raise refuse(RuleError("out", "be a folder that can be made", out, f"{out}: {error}")) from None
     if story:
         console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
-    run = study.run(out, workers)
+    try:
+        run = study.run(out, workers, **engine)
+    except (RuleError, MissingExtra, ConnectionError) as error:
+        raise refuse(error) from None
     if not run.complete:
         missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
         console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
@@ -113,7 +122,7 @@ def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int |
 
 def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
     """The run that is already in the folder, if it belongs to the same study."""
-    if not (out / TABLE).is_file():
+    if not Run.is_in(out):
         return None
     try:
         earlier = Run.load(out)
@@ -157,7 +166,7 @@ def show_folder(folder: Path, scenarios: list[str]) -> None:
     """The results in a folder: of a study, or of some of its scenarios, or an export of a live experiment."""
     if scenarios:
         show_scenarios(folder, scenarios)
-    elif is_export(folder) and not (folder / TABLE).is_file():
+    elif is_export(folder) and not Run.is_in(folder):
         show_export(folder)
     else:
         show_run(folder)

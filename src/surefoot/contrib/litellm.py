@@ -13,6 +13,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Self
@@ -24,6 +25,7 @@ from litellm.types.utils import CallTypes
 from surefoot.client import ArgumentError, AsyncClient, Decision, ServiceError, Stopped
 
 HIDDEN = "surefoot_decision"
+HEADER = "x-surefoot-decision"
 LOOK_EVERY = 0.01
 
 logger = logging.getLogger("surefoot.contrib.litellm")
@@ -59,22 +61,32 @@ class Routing(CustomLogger):
     def __init__(
         self,
         client: AsyncClient,
-        definition: Mapping[str, Any],
+        experiment: str,
         model: str,
-        arm_of: Mapping[str, str],
         outcome: Callable[[Answer], Mapping[str, float | bool]],
         failed: Mapping[str, float | bool],
     ) -> None:
         super().__init__()
-        self.experiment, self.model = str(definition["name"]), model
-        self._client, self._arm_of, self._outcome = client, arm_of, outcome
-        self._ranges = ranges_of(definition)
-        self._failed = {**{name: worst for name, (_, _, worst) in self._ranges.items()}, **failed}
+        self.experiment, self.model = experiment, model
+        self._client, self._outcome, self._failed = client, outcome, failed
+        self._arm_of: Mapping[str, str] = {}  # none until `_begin`: so nothing is served without a decision
         self._key = f"surefoot:{self.experiment}"
-        baseline = definition["baseline"]
-        self._baseline: dict[str, float] = {baseline: 1.0} if isinstance(baseline, str) else dict(baseline)
         self._told: set[str] = set()
         self._open: weakref.WeakSet[Attempt] = weakref.WeakSet()  # to be reported; requests may be given up
+
+    async def _begin(self, router: litellm.Router, arms: Mapping[str, Sequence[str]]) -> None:
+        """Check everything against the experiment and the router."""
+        definition = (await self._client.status(self.experiment))["experiment"]
+        ranges = ranges_of(definition)
+        unknown = set(self._failed) - set(ranges)
+        if unknown:
+            raise ArgumentError(f"failed names {min(unknown)!r}, which {self.experiment} does not measure")
+        arm_of = arms_of(arms, definition, self.model, router.get_model_list(model_name=self.model) or [])
+        self._ranges = ranges
+        self._failed = {**{name: worst for name, (_, _, worst) in ranges.items()}, **self._failed}
+        baseline = definition["baseline"]
+        self._baseline: dict[str, float] = {baseline: 1.0} if isinstance(baseline, str) else dict(baseline)
+        self._arm_of = arm_of
 
     @classmethod
     async def attach(
@@ -114,15 +126,11 @@ class Routing(CustomLogger):
         ArgumentError
             The arms, their deployments or the names of quantities do not fit the experiment or the router.
         """
-        definition = (await client.status(experiment))["experiment"]
         taken = [one for one in litellm.callbacks if isinstance(one, Routing) and one.model == model]
         if taken:
             raise ArgumentError(f"model {model!r} is routed by the experiment {taken[0].experiment} already")
-        unknown = set(failed or {}) - set(ranges_of(definition))
-        if unknown:
-            raise ArgumentError(f"failed names {min(unknown)!r}, which {experiment} does not measure")
-        arm_of = arms_of(arms, definition, model, router.get_model_list(model_name=model) or [])
-        routing = cls(client, definition, model, arm_of, outcome, failed or {})
+        routing = cls(client, experiment, model, outcome, failed or {})
+        await routing._begin(router, arms)
         litellm.logging_callback_manager.add_litellm_callback(routing)
         if routing not in litellm.callbacks:
             raise ArgumentError("litellm.callbacks must have room for one more: LiteLLM did not take this one")
@@ -191,6 +199,10 @@ class Routing(CustomLogger):
             if attempt.decision.logged:
                 self._open.add(attempt)
         elif (kwargs.get("litellm_metadata") or kwargs.get("metadata") or {}).get("model_group") == self.model:
+            if attempt is not None and attempt.decision.logged:
+                self._open.add(attempt)
+                with suppress(ServiceError):  # it would time out as the worst case, and was never carried out
+                    await self._cancel(attempt, f"{call_type} is refused")
             raise ArgumentError(f"{self.experiment} decides for acompletion only, and did not decide this {call_type}")
         return kwargs
 
@@ -209,17 +221,17 @@ class Routing(CustomLogger):
         if attempt is None:
             return
         if kwargs.get("cache_hit"):
-            await self._cancel(attempt)
+            await self._cancel(attempt, "LiteLLM's cache had the answer")
             return
         cost, seconds = kwargs.get("response_cost"), (end_time - attempt.started).total_seconds()
         answer = Answer(kwargs, response_obj, seconds, math.nan if cost is None else float(cost))
         await self._report(attempt, lambda: self._outcome(answer))
 
-    async def _cancel(self, attempt: Attempt) -> None:
-        """Take back a decision that was not carried out: the cache had an answer, maybe that of another arm."""
+    async def _cancel(self, attempt: Attempt, reason: str) -> None:
+        """Take back a decision that was not carried out; from the cache comes an answer that may be of another arm."""
         if attempt in self._open and attempt.decision.id is not None:
             try:
-                await self._client.cancel(attempt.decision.id, "LiteLLM's cache had the answer")
+                await self._client.cancel(attempt.decision.id, reason)
             finally:
                 self._open.discard(attempt)
 
@@ -276,6 +288,68 @@ class Routing(CustomLogger):
         hidden = getattr(response, "_hidden_params", None)
         if attempt is not None and hidden is not None:
             hidden[HIDDEN] = attempt.decision
+
+
+class ProxyRouting(Routing):
+    """`Routing` for LiteLLM's proxy: name it in `litellm_settings.callbacks`.
+
+    The proxy makes its router after it has read its configuration, so everything is checked when the first request for
+    the model comes. Until that has succeeded once, requests for the model fail, rather than being routed without
+    guardrails. A response that is no stream has the id of its decision in the header `x-surefoot-decision`.
+
+    Parameters
+    ----------
+    client, experiment, model, arms, outcome, failed
+        As of `Routing.attach`.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        experiment: str,
+        *,
+        model: str,
+        arms: Mapping[str, Sequence[str]],
+        outcome: Callable[[Answer], Mapping[str, float | bool]],
+        failed: Mapping[str, float | bool] | None = None,
+    ) -> None:
+        super().__init__(client, experiment, model, outcome, failed or {})
+        self._arms, self._lock = arms, asyncio.Lock()
+
+    async def async_filter_deployments(
+        self,
+        model: str,
+        healthy_deployments: list[dict[str, Any]],
+        messages: Any,
+        request_kwargs: dict[str, Any] | None = None,
+        parent_otel_span: Any = None,
+    ) -> list[dict[str, Any]]:
+        """As of `Routing`; first check everything, if that was not done before."""
+        if model == self.model and not self._arm_of:
+            async with self._lock:
+                if not self._arm_of:
+                    await self._begin_in_proxy()
+        return await super().async_filter_deployments(
+            model, healthy_deployments, messages, request_kwargs, parent_otel_span
+        )
+
+    async def _begin_in_proxy(self) -> None:
+        from litellm.proxy.proxy_server import llm_router
+
+        try:
+            await self._begin(llm_router, self._arms)
+        except (ArgumentError, ServiceError) as error:
+            logger.error("model %s cannot be served: %s", self.model, error)
+            raise litellm.ServiceUnavailableError(
+                f"model {self.model} cannot be served: {error}", llm_provider="surefoot", model=self.model
+            ) from error
+
+    async def async_post_call_response_headers_hook(
+        self, data: Any, user_api_key_dict: Any, response: Any, *_: Any, **__: Any
+    ) -> dict[str, str] | None:
+        """Tell the caller of the proxy under which id to report."""
+        decision = decision_of(response)
+        return None if decision is None or decision.id is None else {HEADER: decision.id}
 
 
 def decision_of(response: Any) -> Decision | None:

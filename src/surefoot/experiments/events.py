@@ -7,14 +7,11 @@ no random generator and no clock.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from surefoot.rules import RuleError
 
 ELSEWHERE = 2**32
 """The first number of a decision that was drawn elsewhere."""
@@ -167,30 +164,10 @@ MOST_CHECKPOINTS, MOST_CHECKPOINT_BYTES = 64, 64_000_000
 BLOCKS = 2**31
 ID = re.compile(r"([0-9a-f]{8})-(?:([1-9][0-9]{0,9})\.)?(0|[1-9][0-9]{0,9})", re.ASCII)
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
-
-def written(event: Event) -> tuple[str, str]:
-    """An event as its kind and a JSON object; fields at the end that have their defaults are left out."""
-    fields = event._asdict()
-    for name, default in event._field_defaults.items():
-        if fields[name] is default:
-            del fields[name]
-    return type(event).__name__.lower(), _encode(fields)
-
-
-def read(kind: str, text: str) -> Event:
-    """The event that `written` wrote.
-
-    Examples
-    --------
-    >>> read(*written(Expired(number=3, at=60.0)))
-    Expired(number=3, at=60.0)
-    """
-    if kind not in KINDS:
-        raise RuleError("log", "hold events that this version knows", kind)
-    event: Event = KINDS[kind](**json.loads(text))
-    return event
+def kind_of(event: Event) -> str:
+    """The name of an event's kind, as logs write it."""
+    return type(event).__name__.lower()
 
 
 def id_of(prefix: str, number: int) -> str:

@@ -19,7 +19,7 @@ from surefoot.experiments.events import (
     Measured,
     Resumed,
     Switched,
-    written,
+    kind_of,
 )
 from surefoot.experiments.live import PREFIX
 from surefoot.experiments.order import rounds
@@ -72,7 +72,7 @@ def history(log: Log) -> dict[str, Any]:
                 epoch = found["epochs"][-1]["epoch"]
                 found["alarms"].append({**event._asdict(), "epoch": epoch, "after": seq, "event": number})
             elif isinstance(event, ACTS):
-                found["acts"].append({"kind": written(event)[0], **event._asdict(), "after": seq, "event": number})
+                found["acts"].append({"kind": kind_of(event), **event._asdict(), "after": seq, "event": number})
             yield number, event
 
     for _ in rounds(noted()):

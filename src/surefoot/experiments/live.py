@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +45,7 @@ from surefoot.provenance import made_by
 from surefoot.rules import SHARE, Range, RuleError, choice, number, shown
 
 TIME = Range(-1e15, 1e15)
+PROPENSITY = SHARE._replace(open_low=True)
 AT_ONCE = Range(1, 100_000, whole=True)
 LEASE = Range(0, 1e9)
 SEED = Range(0, 2**128, whole=True)
@@ -146,7 +147,8 @@ class Live:
         """Run an experiment whose log is in a file (SQLite), and go on exactly where it was left.
 
         Every answer is in the file before it is given. To begin, `experiment` is needed; later it may be left out, or
-        must be the one in the file. One process at a time may run an experiment; another one is refused.
+        must be the one in the file. One process at a time may run an experiment; another one is refused. So is an
+        experiment of `surefoot serve` with decisions of other processes that no learner has taken in yet.
         """
         name = None if experiment is None else experiment.name
         log = import_module(STORAGE).open_log(path, name, alone=True)
@@ -380,8 +382,9 @@ class Live:
         fold = self._fold
         if type(one.number) is not int or not ELSEWHERE <= one.number < BLOCKS * ELSEWHERE:
             raise RuleError("number", "be in a block for decisions drawn elsewhere", one.number)
-        number("epoch", one.epoch, Range(0, fold.epoch, whole=True))
-        number("propensity", one.propensity, SHARE._replace(open_low=True))
+        if type(one.epoch) is not int or not 0 <= one.epoch <= fold.epoch:
+            raise RuleError("epoch", f"be {Range(0, fold.epoch, whole=True)}", one.epoch)
+        number("propensity", one.propensity, PROPENSITY)
         number("weight", one.weight, SHARE)
         choice("mode", one.mode, ("live", "safe", "shadow"))
         number("at", one.at, TIME)
@@ -743,13 +746,23 @@ class Live:
         return Choice(self._id(one.number), one.arm, one.propensity, one.epoch, one.mode, one.due, one.would)
 
     def knows(self, id: str) -> bool:
-        """Whether there is a decision with this id."""
+        """Whether a decision with this id may have been made: later ones have been. The log is not read."""
         with self._lock:
-            return self._found(id) is not None
+            return self._possible(id) is not None
+
+    def settled(self, ids: Iterable[str]) -> set[int]:
+        """The numbers of those decisions that are known to the log alone, as nothing waits for them any more."""
+        with self._lock:
+            possible = (self._possible(id) for id in ids)
+            return {i for i in possible if i is not None and i not in self._fold.order.open}
+
+    def _possible(self, id: Any) -> int | None:
+        i, order = number_in(id, self._prefix), self._fold.order
+        return i if i is not None and (i < order.issued or (i >= ELSEWHERE and not order.is_new(i))) else None
 
     def _found(self, id: Any) -> int | None:
-        i, order = number_in(id, self._prefix), self._fold.order
-        known = i is not None and (i < order.issued or i in order.open or (i >= ELSEWHERE and self._log.about(i)))
+        i = self._possible(id)
+        known = i is not None and (i < ELSEWHERE or i in self._fold.order.open or self._log.about(i))
         return i if known else None
 
     def _number(self, id: Any) -> int:

@@ -99,8 +99,7 @@ def is_safe(railed: list[tuple[ScenarioResult, dict[str, int]]]) -> bool:
 def by_seed(them: list[tuple[ScenarioResult, PolicyResult]], column: str) -> dict[int, float]:
     """The mean over scenarios of a quantity a round, for each seed that finished in all of them."""
     each = [
-        dict(zip(policy.ends["seed"].tolist(), policy.ends[column] / policy.final["round"], strict=True))
-        for _, policy in them
+        dict(zip(policy.seeds.tolist(), policy.ends[column] / policy.final["round"], strict=True)) for _, policy in them
     ]
     common = set(each[0]).intersection(*each[1:]) or set()
     if not common:  # a run that was stopped: means of what there is

@@ -70,14 +70,24 @@ class Access:
         key = self._host.keys.get(digest_of(secret))
         if key is None:
             raise Problem(401, "unauthorised", "the key is not known")
-        if not key.valid(self._host.now()):
-            raise Problem(401, "unauthorised", "the key has expired or was revoked")
+        check_valid(key, self._host.now())
         self.count(key)
         return key
 
     def count(self, key: Key) -> None:
         """Count a request of a key; refuse it if there were too many."""
         self._rates.take(key.id, self._host.now())
+
+
+def check_valid(key: Key | None, now: float) -> None:
+    """Refuse a key that has expired or was revoked."""
+    if key is None or not key.valid(now):
+        raise Problem(401, "unauthorised", "the key has expired or was revoked")
+
+
+def check_still(key: Key, host: Host) -> None:
+    """Refuse a key that has expired, or was revoked, while its request was waiting."""
+    check_valid(next((one for one in host.keys.values() if one.id == key.id), None), host.now())
 
 
 def check_role(key: Key, roles: tuple[str, ...], experiment: str | None) -> None:

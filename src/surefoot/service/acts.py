@@ -154,6 +154,13 @@ class Acts:
             log.beside = []
 
 
+def ids_in(verb: str, arguments: Mapping[str, Any]) -> list[str]:
+    """The decisions that a request is about."""
+    if verb in ("feedback", "drawn"):
+        return [item["id"] for item in arguments["items"]]
+    return [arguments["id"]] if verb == "cancel" else []
+
+
 def answered(id: str, found: str | Exception) -> dict[str, Any]:
     """What became of one item of many."""
     if isinstance(found, Exception):

@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from surefoot.service.access import Access, check_role
-from surefoot.service.dashboard.pages import Pages, Source
+from surefoot.service.dashboard.look import Source
+from surefoot.service.dashboard.pages import Pages
 from surefoot.service.dashboard.reader import Reader
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
@@ -81,7 +82,7 @@ def build(
         app.router.routes.append(found)
         if (route.method, route.path) in HOT:
             app.hot[route.method, *shape(route.path)[::2]] = endpoint
-    pages = Pages(host, access, reader if source is None else source(host))
+    pages = Pages(host, access, metrics, reader if source is None else source(host))
     app.router.routes += pages.routes()
     app.add_exception_handler(HTTPException, pages.or_page(not_found))
     return app

@@ -7,15 +7,17 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from surefoot.experiments.live import Live
 from surefoot.service.acts import SLOW, Acts
 from surefoot.storage.database import Database
 from surefoot.storage.inbox import Gate
+from surefoot.storage.log import SqlLog
 from surefoot.storage.snapshots import was_shared
 
 T = TypeVar("T")
@@ -97,6 +99,16 @@ class Desk:
         if verb in SLOW:
             return await self.in_thread(live.experiment.name, work)
         return work()
+
+    @asynccontextmanager
+    async def remembering(self, live: Live, settled: Iterable[int]) -> AsyncIterator[None]:
+        """Read in a thread what only the log knows, of decisions that are settled; the experiment may change meanwhile.
+
+        Feedback on them would else keep everybody waiting while the database is read.
+        """
+        with cast(SqlLog, live.log).recall(settled) as recall:
+            await asyncio.to_thread(recall.read)
+            yield
 
     async def in_thread(self, name: str, work: Callable[[], T]) -> T:
         """Do something that takes long, and keep requests off the experiment meanwhile."""

@@ -19,7 +19,7 @@ from surefoot.rules import Floats
 from surefoot.service.acts import check_pending
 from surefoot.service.desk import Desk
 from surefoot.service.problems import Problem
-from surefoot.storage.inbox import call, collect, drawn_under
+from surefoot.storage.inbox import DECIDED, REQUEST, call, collect, drawn_under
 from surefoot.storage.snapshots import read_snapshots, read_status
 
 CONTACT = 2.0
@@ -160,7 +160,7 @@ class Elsewhere:
         for _ in range(TRIES):
             drawn = [self._drawn(view, key) for _ in range(count)]
             number, in_force = next(self._calls), (view.epoch, view.mode)
-            database.add([call(view.id, self.block, number, "decided", self._desk.now(), drawn, in_force, key)])
+            database.add([call(view.id, self.block, number, DECIDED, self._desk.now(), drawn, in_force, key)])
             async with asyncio.timeout(PATIENCE):
                 await self._desk.durable(database)
             if key is not None and number in gate.repeated:
@@ -217,20 +217,26 @@ class Elsewhere:
     # Requests to the learner.
 
     async def ask(self, view: View, verb: str, who: str, arguments: Mapping[str, Any]) -> Any:
-        """Have the learner carry out a request, and wait for its answer."""
-        number, database = next(self._calls), self._desk.database
+        """Have the learner carry out a request, and wait for its answer.
+
+        A decision is of no use to a caller that has gone, and would time out as the worst case. So a request to decide
+        has an end, and the learner does not carry it out later than that; see `Learning`.
+        """
+        number, database, now = next(self._calls), self._desk.database, self._desk.now()
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
+        decides = verb == "decide"
         try:
-            body = {"verb": verb, "who": who, "arguments": arguments}
-            database.add([call(view.id, self.block, number, "request", self._desk.now(), body)])
-            async with asyncio.timeout(PATIENCE):
-                await self._desk.durable(database)
-            async with asyncio.timeout(PATIENCE if self.fresh(view) else PATIENCE / 10):
-                answer = await waiting
+            body = {"verb": verb, "who": who, "arguments": arguments, "until": now + PATIENCE if decides else None}
+            database.add([call(view.id, self.block, number, REQUEST, now, body)])
+            async with asyncio.timeout(PATIENCE if decides else None):
+                async with asyncio.timeout(PATIENCE):
+                    await self._desk.durable(database)
+                async with asyncio.timeout(PATIENCE if self.fresh(view) else PATIENCE / 10):
+                    answer = await waiting
         except TimeoutError:
-            sentence = f"no process learns {view.name} now; the request is kept and may still be carried out"
-            raise Problem(503, "busy", sentence, retry_after=1) from None
+            kept = "the request to decide is dropped" if decides else "the request is kept and may still be carried out"
+            raise Problem(503, "busy", f"no process learns {view.name} now; {kept}", retry_after=1) from None
         finally:
             del self._waiting[number]
         if "problem" in answer:

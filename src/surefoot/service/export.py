@@ -16,7 +16,7 @@ from surefoot.experiments.history import history
 from surefoot.reporting.served import EXPERIMENT, HISTORY, LINES, ROUNDS
 from surefoot.rules import RuleError
 from surefoot.service.rounds import shown
-from surefoot.simulation.run import TABLE
+from surefoot.simulation.run import Run
 
 AT_ONCE = 20_000
 """Rounds that are held in memory."""
@@ -30,7 +30,7 @@ def write_export(log: Log, out: Path, db: str) -> int:
     db
         The database that the log is in, for the command that makes the export again.
     """
-    if (out / TABLE).exists():
+    if Run.is_in(out):
         raise RuleError("out", "be a folder without the results of a study", out, str(out))
     out.mkdir(parents=True, exist_ok=True)
     (out / HISTORY).unlink(missing_ok=True)  # it is written last: without it, an export is not complete

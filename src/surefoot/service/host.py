@@ -12,7 +12,7 @@ from surefoot.experiments.errors import Conflict, Stopped, Unknown
 from surefoot.experiments.events import LogFailure, Settled
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.live import PREFIX, Live, key_of, warm
-from surefoot.service.acts import prepare
+from surefoot.service.acts import ids_in, prepare
 from surefoot.service.desk import Desk
 from surefoot.service.elsewhere import UNLOGGED, Elsewhere, View
 from surefoot.service.learning import Learning, status_of
@@ -219,15 +219,26 @@ class Host(Desk):
         found = await self.find(name)
         if self.shares and verb == "decide":  # one order for all decisions, wherever they are made
             return await self.elsewhere.decide(await self._view(name), **arguments)
-        if isinstance(found, Live) and self.shares and not knows(found, verb, arguments):
-            await self.learning.take_in()
+        ids = ids_in(verb, arguments)
+        new = verb == "drawn"
+        if isinstance(found, Live) and self.shares and not (new or all(found.knows(id) for id in ids)):
+            await self.learning.take_in()  # a decider may have just answered with it
             found = await self.find(name)  # it may be learnt elsewhere by now
-        if isinstance(found, View):
-            return await self.elsewhere.ask(found, verb, who, arguments)
+        if isinstance(found, Live):
+            settled = found.settled(ids) if ids else ()
+            if not settled:
+                return await self._carry_out(found, verb, who, arguments)
+            async with self.remembering(found, settled):
+                found = await self.find(name)
+                if isinstance(found, Live):
+                    return await self._carry_out(found, verb, who, arguments)
+        return await self.elsewhere.ask(found, verb, who, arguments)
+
+    async def _carry_out(self, live: Live, verb: str, who: str, arguments: dict[str, Any]) -> Any:
         database = self.database
-        answer = await self.act(found, verb, who, arguments, self.now())
+        answer = await self.act(live, verb, who, arguments, self.now())
         if verb in OPERATIONS:
-            self.learning.publish(found)
+            self.learning.publish(live)
         await self.durable(database)
         return answer
 
@@ -349,12 +360,6 @@ class Host(Desk):
             return found.prefix, found.log.rounds(after, limit)
         log = await asyncio.to_thread(SqlLog, self.database, name)
         return found.prefix, log.rounds(after, limit)
-
-
-def knows(live: Live, verb: str, arguments: dict[str, Any]) -> bool:
-    """Whether all is known here that a request is about; else a decider may have just answered with it."""
-    ids = [item["id"] for item in arguments["items"]] if verb == "feedback" else [arguments.get("id")]
-    return all(id is None or live.knows(id) for id in ids)
 
 
 def drawn_from(arms: Sequence[str], shares: list[float], weight: float, epoch: int, mode: str) -> dict[str, Any]:

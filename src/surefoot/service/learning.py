@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine
-from itertools import groupby
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
 from surefoot.experiments.events import Decided, LogFailure
 from surefoot.experiments.live import Live
-from surefoot.service.acts import SLOW, prepare
+from surefoot.service.acts import SLOW, ids_in, prepare
 from surefoot.service.desk import Desk
-from surefoot.service.elsewhere import Elsewhere, woken
-from surefoot.service.problems import logger, problem_of
+from surefoot.service.elsewhere import PATIENCE, Elsewhere, woken
+from surefoot.service.problems import Problem, logger, problem_of
 from surefoot.storage.claims import Claimed
-from surefoot.storage.inbox import answer, clear, take
+from surefoot.storage.inbox import DECIDED, Letter, answer, clear, take
 from surefoot.storage.log import SqlLog
 from surefoot.storage.schema import experiments
 from surefoot.storage.snapshots import beat, hand_over, publish, publish_status, taken_in
@@ -34,8 +33,10 @@ BEAT_EVERY = 1.0
 STATUS_EVERY = 1.0
 CLEAR_EVERY = 5.0
 KEEP_ANSWERS = 60.0
-AT_ONCE = 500
-DECIDED = "decided"
+PUBLISH_EVERY = 0.1
+"""Seconds between two strategies that are published: an older one is as safe."""
+AT_ONCE, IN_A_ROW = 500, 50
+"""How many rows are read at once, and after how many decisions a request that waits has its turn."""
 
 
 class Learning:
@@ -63,10 +64,11 @@ class Learning:
         self.closed: dict[str, str] = {}
         """Experiments that are not open here, and why."""
         self._taken: dict[str, int] = {}  # the last row of the inbox that was looked at
+        self._looked: dict[str, float] = {}  # when it was last empty, by a clock of this process
         self._stored: dict[int, int] = {}  # by the number of the experiment: what of that is in the database
         self._published: dict[str, int] = {}  # the last event in it
         self._told: dict[str, int] = {}  # the last event in the status
-        self._in_force: dict[str, tuple[int, str]] = {}  # the epoch and the mode in it
+        self._standing: dict[str, tuple[Any, ...]] = {}  # what was in force when something was last published
         self._done: dict[str, float] = {}
 
     # Which experiments.
@@ -120,6 +122,7 @@ class Learning:
         name, log = live.experiment.name, cast(SqlLog, live.log)
         self.closed.pop(name, None)
         self._taken[name] = self._stored[log.id] = log.taken
+        self._looked.pop(name, None)
         self._desk.take(name, live)
         self.publish(live, everything=True)
         self._desk.mail.set()
@@ -210,33 +213,48 @@ class Learning:
             if not lives:
                 return
             after = min(self._taken[live.experiment.name] for live in lives.values())
+            began = time.monotonic()
             rows = await asyncio.to_thread(take, desk.database, lives, after, AT_ONCE)
             for id, live in lives.items():
                 name = live.experiment.name
                 if desk.lives.get(name) is not live:  # the database was opened again, or it was handed over
                     continue
-                new = [row for row in rows if row["experiment"] == id and row["id"] > self._taken[name]]
-                if any(row["body"]["verb"] in SLOW for row in new if row["kind"] != DECIDED):
+                new = [row for row in rows if row.experiment == id and row.id > self._taken[name]]
+                if any(row.body["verb"] in SLOW for row in new if row.kind != DECIDED):
                     self._apart[name] = asyncio.create_task(self._carry_out(live, new))  # others need not wait
                 elif await self._carry_out(live, new) and rows:
                     # Rows become visible in the order of their numbers: there is none before the last one.
-                    self._taken[name] = max(self._taken[name], rows[-1]["id"])
+                    self._taken[name] = max(self._taken[name], rows[-1].id)
+                if name not in self._apart and len(rows) < AT_ONCE:
+                    self._looked[name] = began
             await desk.durable()
             if len(rows) < AT_ONCE:
                 return
 
-    async def _carry_out(self, live: Live, rows: list[dict[str, Any]]) -> bool:
+    async def _carry_out(self, live: Live, rows: list[Letter]) -> bool:
         """Carry out what the rows ask for; returns whether the experiment is still learnt here."""
+        requests = (row.body for row in rows if row.kind != DECIDED)
+        ids = [id for request in requests for id in ids_in(request["verb"], request["arguments"])]
+        await self._idle(live)
+        settled = live.settled(ids)
+        if not settled:
+            return await self._carry_out_all(live, rows)
+        async with self._desk.remembering(live, settled):
+            return await self._carry_out_all(live, rows)
+
+    async def _idle(self, live: Live) -> None:
+        while live.experiment.name in self._desk.busy:
+            await asyncio.sleep(0.01)
+
+    async def _carry_out_all(self, live: Live, rows: list[Letter]) -> bool:
         desk, name, log = self._desk, live.experiment.name, cast(SqlLog, live.log)
-        for kind, run in groupby(rows, lambda row: row["kind"] if row["kind"] == DECIDED else row["id"]):
-            while name in desk.busy:
-                await asyncio.sleep(0.01)
+        for some in in_turn(rows):
+            await self._idle(live)
             if desk.lives.get(name) is not live:
                 return False
-            some = list(run)
-            log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1]["id"])}
-            if kind == DECIDED:
-                for one in live.admit([Decided(*drawn) for row in some for drawn in row["body"]]):
+            log.work = {("taken", log.id): taken_in(log.id, desk.owner, some[-1].id)}
+            if some[0].kind == DECIDED:
+                for one in live.admit([Decided(*drawn) for row in some for drawn in row.body]):
                     if isinstance(one, Exception):
                         logger.error("a decision that was drawn elsewhere is refused: %s", one)
                 answers = []
@@ -244,7 +262,9 @@ class Learning:
                 answers = [await self._answer(live, some[0])]
             rest, log.work = log.work, {}
             log.database.add(answers, rest)  # where the events are: they are lost together if it was opened again
-            self._taken[name] = self._stored[log.id] = some[-1]["id"]
+            self._taken[name] = self._stored[log.id] = some[-1].id
+            if not answers:  # decisions that are being made share a commit with these, and need not wait for all
+                await desk.durable(log.database)
             if live.broken:
                 await desk.durable(log.database)  # so that the same request does not come again
                 raise LogFailure("an experiment must be opened again")
@@ -253,16 +273,29 @@ class Learning:
             await desk.durable(log.database)
         return desk.lives.get(name) is live
 
-    async def _answer(self, live: Live, row: dict[str, Any]) -> Any:
-        request = row["body"]
+    async def _answer(self, live: Live, row: Letter) -> Any:
+        request = row.body
         try:
-            found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row["at"])
+            if self._is_over(live, request.get("until")):
+                raise Problem(503, "busy", "the request to decide came too late", retry_after=1)
+            found = await self._desk.act(live, request["verb"], request["who"], request["arguments"], row.at)
             body = {"answer": found}
         except LogFailure:
             raise
         except Exception as error:
             body = {"problem": problem_of(error).to_dict()}
-        return answer(row["caller"], row["call"], self._desk.now(), body)
+        return answer(row.caller, row.call, self._desk.now(), body)
+
+    def _is_over(self, live: Live, until: float | None) -> bool:
+        """Whether nobody waits for the answer to a request any more.
+
+        The end of a request is a time of the caller's clock, which may be wrong. It is looked at only where the row may
+        be old, since this process has not looked into the inbox for a while, or has just begun to. So a wrong clock
+        never stops decisions for long: at worst, around a take-over, a decision is made that times out, or a caller
+        that is still there is told to try again.
+        """
+        waited = time.monotonic() - self._looked.get(live.experiment.name, -math.inf)
+        return until is not None and waited > PATIENCE and self._desk.now() > until
 
     # What is published.
 
@@ -272,17 +305,29 @@ class Learning:
         if not desk.shares or live.broken:
             return
         log, name, last = cast(SqlLog, live.log), live.experiment.name, live.last
-        in_force = self._in_force.get(name)
-        if everything or self._published.get(name) != last:
+        # What is in force changes at once for everybody, and people look at once what became of their request.
+        changed = everything or self._standing.get(name) != live.standing
+        self._standing[name] = live.standing
+        if changed or (self._published.get(name) != last and self._due(f"body {name}", PUBLISH_EVERY)):
             body = live.bulletin()
             mode = "stopped" if body["stopped"] is not None else body["mode"]
             log.database.add([], {("body", log.id): publish(log.id, desk.owner, body["epoch"], mode, body)})
             self._published[name] = last
-            self._in_force[name] = body["epoch"], mode
-        changed = self._in_force.get(name) != in_force  # people look at once what became of their request
-        if everything or changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
+        if changed or (self._told.get(name) != last and self._due(f"status {name}", STATUS_EVERY)):
             log.database.add([], {("status", log.id): publish_status(log.id, desk.owner, status_of(live))})
             self._told[name] = last
+
+
+def in_turn(rows: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """The rows, some decisions at a time, and each request by itself."""
+    some: list[Letter] = []
+    for row in rows:
+        if some and (row.kind != DECIDED or some[0].kind != DECIDED or sum(len(one.body) for one in some) >= IN_A_ROW):
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some
 
 
 def opened(database: Any, name: str) -> Live | None:

@@ -18,7 +18,7 @@ from surefoot.experiments.events import ELSEWHERE, number_in
 from surefoot.experiments.live import Live
 from surefoot.rules import RuleError
 from surefoot.service import models
-from surefoot.service.access import check_role
+from surefoot.service.access import check_role, check_still
 from surefoot.service.acts import answered, prepare
 from surefoot.service.elsewhere import LEASE
 from surefoot.service.forecast import forecast
@@ -227,6 +227,7 @@ class Routes:
             if asyncio.get_running_loop().time() >= until:
                 return Response(None, 304, HEADERS | {"ETag": tag})
             await asyncio.sleep(LOOK_EVERY)
+            check_still(call.key, self.host)
         lease = {"rounds": await self.host.learnt(call.name), "lease": self.host.now() + LEASE, "lease_seconds": LEASE}
         return answer({**found, **lease}, ETag=tag)
 

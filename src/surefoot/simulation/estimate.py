@@ -13,7 +13,7 @@ from pyarrow import parquet
 from surefoot.analysis.statistics import mean_interval
 from surefoot.rules import Floats
 from surefoot.simulation.run import Run
-from surefoot.simulation.simulate import Plan, chosen_workers, simulate
+from surefoot.simulation.simulate import Options, Plan, Simulation, carried_out
 from surefoot.simulation.study import Study
 
 SECONDS = 2.0
@@ -65,7 +65,7 @@ class Estimate(NamedTuple):
 def estimate(study: Study, workers: int | None = None, seconds: float = SECONDS) -> Estimate:
     """Measure a few cells of a study, with as many workers as the study would have, and forecast the whole."""
     plans = [simulation.plan for simulation in study.simulations]
-    threads, begun = chosen_workers(workers), time.perf_counter()
+    threads, begun = Options.checked(workers).workers, time.perf_counter()
     samples: dict[int, Sample] = {}
     order = spread(plans)
     with warnings.catch_warnings():
@@ -126,8 +126,7 @@ def measured(plan: Plan, workers: int, seconds: float) -> Sample:
         rounds = min(rounds, last)
         checkpoints = sorted({*(at for at in plan.checkpoints if at <= rounds), rounds})
         seeds = plan.seeds[:workers]
-        run = simulate(plan.scenario, plan.policies, seeds, checkpoints, workers, progress=False)
-        took = run.provenance["simulations"][0]["elapsed_seconds"]
+        run, took = timed(plan._replace(seeds=seeds, checkpoints=checkpoints), workers)
         played = len(plan.policies) * len(seeds)
         if rounds == last:
             low = high = took / last
@@ -139,6 +138,14 @@ def measured(plan: Plan, workers: int, seconds: float) -> Sample:
             later = high / 2 if before is None else max(0.0, took - before[1]) / (rounds - before[0])
             low = min(high, (took + later * (last - rounds)) / last)
         return Sample(low / played, high / played, played, run.table.nbytes / run.table.num_rows, on_disk(run))
+
+
+def timed(plan: Plan, workers: int) -> tuple[Run, float]:
+    """Carry out a plan, and say how long that takes."""
+    simulation, options = Simulation(plan), Options.checked(workers, False)
+    begun = time.perf_counter()
+    run = carried_out([simulation], options)
+    return run, time.perf_counter() - begun
 
 
 def on_disk(run: Run) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,39 +15,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from surefoot.analysis.statistics import QUANTILES, mean_interval, share_interval
+from surefoot.analysis.statistics import QUANTILES, share_interval, summaries
+from surefoot.provenance import difference
 from surefoot.rules import RuleError
+from surefoot.simulation.folder import NEW, Folder, Memory, Remote, folder_at
+from surefoot.simulation.parts import IS_PART, PARTS, About, Cell, Finished, Part, encoded
+from surefoot.simulation.schema import SCHEMA as SCHEMA
 
-TABLE, PROVENANCE = "run.parquet", "provenance.json"
-
-FLOATS = pa.list_(pa.float64())
-SCHEMA = pa.schema({
-    "scenario": pa.string(),
-    "policy": pa.string(),
-    "seed": pa.int64(),
-    "round": pa.int64(),
-    "loss": pa.float64(),
-    "regret": pa.float64(),
-    "safety_regret": pa.float64(),
-    "learning_regret": pa.float64(),
-    "violation": pa.float64(),
-    "violations": FLOATS,
-    "rounds_in_violation": pa.int64(),
+PROVENANCE = "provenance.json"
+TABLE = "run.parquet"
+"""The whole table in a file, as versions up to 0.2 wrote it."""
+NUMBERS = ("loss", "regret", "safety_regret", "learning_regret", "violation", "rounds_in_violation", "safe_weight")
+"""The columns that a summary has statistics of."""
+SUMMARY = pa.schema({
+    **{"scenario": pa.string(), "policy": pa.string(), "round": pa.int64(), "seeds": pa.int64()},
+    **{
+        f"{name}{of}": pa.float64()
+        for name in NUMBERS
+        for of in ("", "_low", "_high", *(f"_q{round(100 * q)}" for q in QUANTILES))
+    },
+    "violating_runs": pa.int64(),
+    "violating_share": pa.float64(),
+    "violating_share_low": pa.float64(),
+    "violating_share_high": pa.float64(),
     "worst_margin": pa.float64(),
-    "safe_weight": pa.float64(),
-    "rounds_until_loose": pa.int64(),
-    "empty_rounds": pa.int64(),
-    "pending": pa.int64(),
-    "lost": pa.float64(),
-    "clean": pa.bool_(),
-    "benchmark_kept": pa.bool_(),
-    "bandit_complexity": pa.float64(),
-    "safety_complexity": pa.float64(),
-    "allocation": FLOATS,
-    "strategy": FLOATS,
-    "proposal": FLOATS,
-    "lower_costs": FLOATS,
-    "benchmark": FLOATS,
+    "loose_runs": pa.int64(),
+    "rounds_until_loose_q50": pa.float64(),
 })  # fmt: skip
 
 
@@ -58,9 +53,12 @@ class Group(NamedTuple):
     rows: pa.Table
 
 
-@dataclass(eq=False)
 class Run:
     """What `simulate` returns: one row per scenario, policy, seed and checkpoint.
+
+    The rows of a run that was written to a folder, or loaded from one, stay there until they are asked for. `table`
+    reads all of them into memory; `cells` and `summary` read a policy of a scenario at a time, and of a large one a
+    few columns.
 
     Attributes
     ----------
@@ -90,12 +88,18 @@ class Run:
     [3]
     """
 
-    table: pa.Table
-    provenance: dict[str, Any]
+    def __init__(self, finished: Sequence[Finished], provenance: dict[str, Any]) -> None:
+        self.finished, self.provenance = finished, provenance
 
     def __repr__(self) -> str:
         parts = (f"{part['scenario']['id']} ({', '.join(part['policies'])})" for part in self.provenance["simulations"])
-        return f"Run of {'; '.join(parts)}: {self.table.num_rows} rows{'' if self.complete else ', not complete'}"
+        rows = sum(one.count * len(one.checkpoints) for one in self.finished)
+        return f"Run of {'; '.join(parts)}: {rows} rows{'' if self.complete else ', not complete'}"
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows, read into memory when this is first used."""
+        return joined(cell.table() for cell in self.cells())
 
     @property
     def complete(self) -> bool:
@@ -106,96 +110,179 @@ class Run:
     def joined(cls, runs: Sequence[Run], **provenance: Any) -> Run:
         """Join runs of different scenarios into one."""
         parts = [part for run in runs for part in run.provenance["simulations"]]
-        table = pa.concat_tables([run.table for run in runs]).combine_chunks()
-        return cls(table, {**provenance, "simulations": parts})
+        return cls([one for run in runs for one in run.finished], {**provenance, "simulations": parts})
+
+    def cells(self) -> Iterator[Cell]:
+        """The finished episodes by scenario and policy, each read when it is asked for."""
+        for one in self.finished:
+            yield from one.cells()
 
     def episodes(self, scenario: str) -> dict[tuple[str, int], pa.Table]:
         """The rows of each episode of a scenario, by policy and seed."""
-        table = self.table.filter(pc.equal(self.table.column("scenario"), scenario))
-        keys = zip(table.column("policy").to_pylist(), table.column("seed").to_pylist(), strict=True)
-        return {key: table.take(rows) for key, rows in by_key(keys).items()}
+        found = {}
+        for cell in self.cells():
+            if cell.scenario == scenario:
+                table, length = cell.table(), len(cell.checkpoints)
+                for i, seed in enumerate(cell.seeds.tolist()):
+                    found[cell.policy, seed] = table.slice(i * length, length)
+        return found
 
-    def groups(self, table: pa.Table | None = None) -> Iterator[Group]:
+    def groups(self) -> Iterator[Group]:
         """The rows by scenario, policy and checkpoint, in the order of the table."""
-        table = self.table if table is None else table
-        keys = zip(*(table.column(name).to_pylist() for name in ("scenario", "policy", "round")), strict=True)
-        for (scenario, policy, round_), rows in by_key(keys).items():
-            yield Group(scenario, policy, round_, table.take(rows))
+        for cell in self.cells():
+            table = cell.table()
+            for i, round_ in enumerate(cell.checkpoints):
+                rows = table.take(np.arange(i, table.num_rows, len(cell.checkpoints)))
+                yield Group(cell.scenario, cell.policy, round_, rows)
 
     def final(self) -> pa.Table:
         """The rows of the last checkpoint of every episode."""
-        ends = {part["scenario"]["id"]: part["checkpoints"][-1] for part in self.provenance["simulations"]}
-        last = pa.array([ends[scenario] for scenario in self.table.column("scenario").to_pylist()], pa.int64())
-        return self.table.filter(pc.equal(self.table.column("round"), last))
+        return joined(cell.table(last=True) for cell in self.cells())
 
     def summary(self, *, all_checkpoints: bool = False) -> pa.Table:
         """One row per scenario and policy at the last checkpoint, or at every one: statistics over the seeds.
 
         For each of loss, regret, its parts, violation, rounds in violation, safe weight: the mean, its 95 % interval
         (``_low``, ``_high``) and the 10, 50 and 90 % quantiles. ``violating_share`` is the share of runs with any
-        violation, with its exact 95 % interval.
+        violation, with its exact 95 % interval. All of them are exact, however large the run is.
         """
-        table = self.table if all_checkpoints else self.final()
-        return pa.Table.from_pylist([summarise(group) for group in self.groups(table)])
+        rows = (summarise(cell, last=not all_checkpoints) for cell in self.cells())
+        return pa.concat_tables([SUMMARY.empty_table(), *(pa.Table.from_pylist(one, SUMMARY) for one in rows)])
 
-    def save(self, folder: str | Path) -> Path:
-        """Write run.parquet and provenance.json; each replaces an older one in a single step."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.provenance, indent=1)
-        told = self.table.replace_schema_metadata({"surefoot": text})
-        new_table, new_text = (folder / f".{name}.new" for name in (TABLE, PROVENANCE))
-        parquet.write_table(told, new_table, compression="zstd")
-        new_text.write_text(text)
-        new_table.replace(folder / TABLE)
-        new_text.replace(folder / PROVENANCE)
-        return folder
+    def save(self, folder: str | Path) -> Path | str:
+        """Write the parts and provenance.json into a folder; return the folder.
+
+        A run that is already there is replaced: the new provenance.json takes the place of the old one in a single
+        step when all parts are there, and says which parts count.
+
+        Parameters
+        ----------
+        folder
+            Its name, or an address that fsspec knows, such as ``"s3://bucket/study"``.
+        """
+        place = folder_at(folder)
+        copies = [one.copied_to(place) for one in self.finished]
+        self.write_provenance(place)
+        clear(place, copies)
+        return folder if isinstance(place, Remote) and isinstance(folder, str) else Path(folder)
+
+    def write_provenance(self, folder: Folder) -> None:
+        """Write provenance.json, which says which parts count."""
+        folder.write(PROVENANCE, json.dumps(self.provenance, indent=1).encode())
+
+    @staticmethod
+    def is_in(folder: str | Path) -> bool:
+        """True if there is a run in a folder, or what looks like one."""
+        place = folder_at(folder)
+        return place.has(PROVENANCE) or place.has(TABLE)
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Load a run that `save` wrote."""
-        path = Path(folder) / TABLE
-        if not path.is_file():
-            raise RuleError("folder", f"hold a {TABLE}", folder, str(folder))
+        """Open a run in a folder, or at an address that fsspec knows; its rows are read when they are asked for.
+
+        Files among the parts that are damaged or foreign are ignored, and a warning names them.
+        """
+        place = folder_at(folder)
+        if place.has(TABLE):
+            return earlier_format(place)
         try:
-            table = parquet.read_table(path)
-        except pa.ArrowException as error:
-            raise RuleError("folder", f"hold a {TABLE} that can be read", folder, f"{folder}: {error}") from None
-        if table.schema.names != SCHEMA.names or b"surefoot" not in (table.schema.metadata or {}):
-            raise RuleError("folder", f"hold a {TABLE} of this version of surefoot", folder, str(folder))
-        provenance = json.loads(table.schema.metadata[b"surefoot"])
-        return cls(table.replace_schema_metadata(None).combine_chunks(), provenance)
+            provenance = json.loads(place.read(PROVENANCE))
+            finished = [Finished(part) for part in provenance["simulations"]]
+        except OSError:
+            raise RuleError("folder", f"hold a run ({PROVENANCE} and {PARTS})", folder, str(folder)) from None
+        except (ValueError, KeyError, TypeError):
+            rule = f"hold a {PROVENANCE} of this version of surefoot"
+            raise RuleError("folder", rule, folder, str(folder)) from None
+        for one in finished:
+            for sentence in one.look(place):
+                warnings.warn(sentence, stacklevel=2)
+        for part, one in zip(provenance["simulations"], finished, strict=True):
+            part |= tally(one)
+        return cls(finished, provenance)
 
 
-def by_key(keys: Iterable[Any]) -> dict[Any, list[int]]:
-    """The positions of each key."""
-    places: dict[Any, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
-    return places
+def tally(finished: Finished) -> dict[str, Any]:
+    """What the provenance says of finished episodes: how many are missing, how long they took, and who else made them.
+
+    ``made_elsewhere`` has an entry for each other set of libraries or other processor than the configuration has.
+    """
+    elsewhere: dict[str, dict[str, Any]] = {}
+    for part in finished.parts:
+        if why := difference(part.made_by, finished.configuration):
+            entry = elsewhere.setdefault(json.dumps(part.made_by), {"why": why, "seeds": 0, **part.made_by})
+            entry["seeds"] += part.seeds.size
+    return {
+        "missing_episodes": finished.missing,
+        "policy_seconds": finished.seconds(),
+        "elapsed_seconds": math.fsum(part.elapsed for part in finished.parts),
+        "made_elsewhere": [elsewhere[key] for key in sorted(elsewhere)],
+    }
 
 
-def summarise(group: Group) -> dict[str, Any]:
-    """Statistics over the seeds of one policy in one scenario at one checkpoint."""
-    columns = {
-        name: np.array(group.rows.column(name).to_pylist(), np.float64)
-        for name in (
-            "loss", "regret", "safety_regret", "learning_regret", "violation", "rounds_in_violation", "safe_weight",
-        )
-    }  # fmt: skip
-    seeds = group.rows.num_rows
-    row: dict[str, Any] = {"scenario": group.scenario, "policy": group.policy, "round": group.round, "seeds": seeds}
-    for name, values in columns.items():
-        interval = mean_interval(values)
-        row |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-        row |= {f"{name}_q{round(100 * q)}": float(np.quantile(values, q)) for q in QUANTILES}
-    violating = int((columns["rounds_in_violation"] > 0).sum())
-    share = share_interval(violating, seeds)
-    row |= {"violating_runs": violating, "violating_share": share.value}
-    row |= {"violating_share_low": share.low, "violating_share_high": share.high}
-    margins = [margin for margin in group.rows.column("worst_margin").to_pylist() if margin is not None]
-    loose = [rounds for rounds in group.rows.column("rounds_until_loose").to_pylist() if rounds is not None]
-    row["worst_margin"] = min(margins, default=None)
-    row["loose_runs"] = len(loose)
-    row["rounds_until_loose_q50"] = float(np.median(loose)) if len(loose) == seeds else None
-    return row
+def clear(folder: Folder, finished: Sequence[Finished]) -> None:
+    """Remove the parts of earlier runs that no longer count, and halves of files; leave all others."""
+    counts = {part.name for one in finished for part in one.parts}
+    for name in folder.names(PARTS):
+        if name.endswith(NEW) or (IS_PART.fullmatch(name) and name not in counts):
+            folder.remove(name)
+    folder.remove(TABLE)
+
+
+def earlier_format(folder: Folder) -> Run:
+    """The run in a run.parquet, as versions up to 0.2 wrote it."""
+    try:
+        table = parquet.read_table(folder.open(TABLE))
+    except (pa.ArrowException, OSError) as error:
+        raise RuleError("folder", f"hold a {TABLE} that can be read", str(folder), f"{folder}: {error}") from None
+    if table.schema.names != SCHEMA.names or b"surefoot" not in (table.schema.metadata or {}):
+        raise RuleError("folder", f"hold a {TABLE} of this version of surefoot", str(folder), str(folder))
+    provenance, memory = json.loads(table.schema.metadata[b"surefoot"]), Memory()
+    finished = [Finished(part) for part in provenance["simulations"]]
+    for part, one in zip(provenance["simulations"], finished, strict=True):
+        made_by = {key: part[key] for key in ("source", "versions", "machine") if key in part}
+        elapsed = part["elapsed_seconds"]
+        here = table.filter(pc.equal(table.column("scenario"), part["scenario"]["id"]))
+        for name, known in one.policies.items():
+            rows = here.filter(pc.equal(here.column("policy"), name)).combine_chunks()
+            seeds = rows.column("seed").to_pylist()[:: len(one.checkpoints)]
+            if seeds:
+                seconds = {name: part["policy_seconds"].get(name, 0.0)}
+                about = About(one.identity, {name: known}, seeds, seconds, elapsed, made_by)
+                elapsed = 0.0  # counted once
+                one.add(Part.written(memory, one.folder, about, encoded(about, [rows])))
+        part |= tally(one)
+    return Run(finished, provenance)
+
+
+def joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables one below the other, as one piece."""
+    return pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
+
+
+def summarise(cell: Cell, *, last: bool) -> list[dict[str, Any]]:
+    """Statistics over the seeds of one policy in one scenario, at the last checkpoint or at every one."""
+    rounds, seeds = cell.checkpoints[-1 if last else 0 :], cell.seeds.size
+    rows: dict[int, dict[str, Any]] = {
+        round_: {"scenario": cell.scenario, "policy": cell.policy, "round": round_, "seeds": seeds} for round_ in rounds
+    }
+    violating = dict.fromkeys(rounds, 0)
+    for column, which, values in cell.values(NUMBERS, last=last):
+        found = summaries(column, values)
+        for i, number in enumerate(which):
+            rows[cell.checkpoints[number]] |= {name: float(entries[i]) for name, entries in found.items()}
+            if column == "rounds_in_violation":
+                violating[cell.checkpoints[number]] = int((values[i] > 0).sum())
+    for round_, row in rows.items():
+        share = share_interval(violating[round_], seeds)
+        row |= {"violating_runs": violating[round_], "violating_share": share.value}
+        row |= {"violating_share_low": share.low, "violating_share_high": share.high}
+    for column, which, values in cell.values(["worst_margin", "rounds_until_loose"], last=last):
+        for number, ones in zip(which, values, strict=True):
+            there = ones[~np.isnan(ones)]
+            row = rows[cell.checkpoints[number]]
+            if column == "worst_margin":
+                row["worst_margin"] = float(there.min()) if there.size else None
+            else:
+                row["loose_runs"] = int(there.size)
+                row["rounds_until_loose_q50"] = float(np.median(there)) if there.size == seeds else None
+    return list(rows.values())

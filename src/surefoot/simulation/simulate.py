@@ -1,23 +1,18 @@
-"""Simulate policies and seeds in one scenario on all cores. The number of cores does not change the result."""
+"""Simulate policies and seeds on all cores, or on many machines. What runs them does not change the result."""
 
 from __future__ import annotations
 
 import os
 import platform
-import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from surefoot.analysis.hindsight import Hindsight
 from surefoot.environments.feedback import DRAWS
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
@@ -25,10 +20,14 @@ from surefoot.kernels.queue import Waiting
 from surefoot.policies.base import Policy
 from surefoot.provenance import difference, made_by
 from surefoot.rules import Range, RuleError, number, shown
-from surefoot.simulation.episode import Episode, Factory, Stopped, empty_queue, live_through
+from surefoot.simulation.engine import Engine, Threads, carry_out
+from surefoot.simulation.episode import Factory, empty_queue
+from surefoot.simulation.folder import Folder, Local, Memory, folder_at, held
 from surefoot.simulation.interruption import until_interrupted
+from surefoot.simulation.parts import Finished, Part
 from surefoot.simulation.progress import Bar
-from surefoot.simulation.run import SCHEMA, Run
+from surefoot.simulation.run import Run, clear, tally
+from surefoot.simulation.tasks import Backlog, Result, Task, Work
 
 SEEDS = Range(1, 1e6, whole=True)
 SEED = Range(0, 9.2e18, whole=True)  # what a column of int64 can hold
@@ -37,9 +36,7 @@ CHECKPOINT = Range(1, 1e15, whole=True)
 WORKERS = Range(1, 4096, whole=True)
 LOG_SPACED, EVEN = 15, 20
 """Default numbers of checkpoints: on a logarithmic scale, and evenly spaced."""
-KEPT_EVERY = 10.0
-"""Seconds between two saves of the finished episodes."""
-Key = tuple[str, int]  # policy and seed
+ENGINES = ("threads", "dask")
 
 
 class Plan(NamedTuple):
@@ -66,6 +63,10 @@ def simulate(
     *,
     progress: bool | None = None,
     resume: Run | None = None,
+    folder: str | Path | None = None,
+    engine: str = "threads",
+    scheduler: str | None = None,
+    exact: bool = False,
 ) -> Run:
     """Play policies in a scenario, once per seed, and compute their regret and violations exactly.
 
@@ -85,12 +86,25 @@ def simulate(
         The rounds at which accounts are made, or how many of them, evenly spaced on a logarithmic scale up to the
         horizon. By default, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
     workers
-        Number of threads; by default, one per core.
+        Number of threads, or of processes if `engine` is "dask"; by default, one per core.
     progress
         Whether to show a progress bar on stderr; by default, only if stderr is a terminal.
     resume
         An earlier run. Its episodes are reused where scenario, policy and checkpoints are the same, and the source
         code of surefoot, the libraries and the processor too; a warning says which are not, and why.
+    folder
+        Where to write episodes as they are finished, so that memory does not grow with their number: the name of a
+        folder, or an address that fsspec knows, such as ``"s3://bucket/study"``. If it holds an earlier run of the
+        same scenario, that is resumed. By default, results are held in memory.
+    engine
+        "threads" of this process, or "dask" for processes, on this machine or on many (docs/scale.md). Policies and
+        models of your own are pickled for these.
+    scheduler
+        The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers are to be used. By default,
+        Dask starts workers on this machine.
+    exact
+        Whether to refuse workers whose libraries or processor differ from the others', on which results may differ in
+        the last digits. By default they are named in a warning, and recorded in the provenance.
 
     Returns
     -------
@@ -107,14 +121,15 @@ def simulate(
     >>> run.table.column("bandit_complexity").to_pylist()  # half of each arm: 0.4 a round
     [400.0, 400.0]
     """
-    simulation = Simulation(prepared(scenario, policies, seeds, checkpoints), resume)
-    threads = chosen_workers(workers)
-    with Bar("simulating", simulation.plan.rounds, progress) as bar, until_interrupted() as stop:
-        simulation.carry_out(threads, bar, stop)
-    run = simulation.run()
+    options = Options.checked(workers, progress, engine, scheduler, exact)
+    plan = prepared(scenario, policies, seeds, checkpoints)
+    if resume is None and folder is not None and Run.is_in(folder):
+        resume = earlier_run(folder, scenario)
+    run = carried_out([Simulation(plan, resume)], options, folder)
     if not run.complete:
         left = run.provenance["simulations"][0]["missing_episodes"]
-        warnings.warn(f"stopped with {left} episodes missing; pass resume=run to go on", stacklevel=2)
+        how = "pass resume=run" if folder is None else "call it again with the same folder"
+        warnings.warn(f"stopped with {left} episodes missing; {how} to go on", stacklevel=2)
     return run
 
 
@@ -166,9 +181,49 @@ def warm_up(player: Any, scenario: Scenario) -> None:
             player.live_waiting(*block, Waiting(empty_queue(player.problem, scenario.feedback), fates))
 
 
-def chosen_workers(workers: int | None) -> int:
-    """The number of threads."""
-    return int(number("workers", os.cpu_count() or 1 if workers is None else workers, WORKERS))
+def earlier_run(folder: str | Path, scenario: Scenario) -> Run:
+    """The run that is already in the folder, if it is of the same scenario."""
+    run = Run.load(folder)
+    ids = [part["scenario"]["id"] for part in run.provenance["simulations"]]
+    if ids != [scenario.id]:
+        received = f"{folder} with the results of {', '.join(ids)}"
+        raise RuleError("folder", "be a folder of its own for each run", folder, received)
+    return run
+
+
+class Options(NamedTuple):
+    """How a study is run, which changes nothing in its results."""
+
+    workers: int
+    progress: bool | None
+    engine: str
+    scheduler: str | None
+    exact: bool
+
+    @classmethod
+    def checked(
+        cls, workers: int | None = None, progress: bool | None = None, engine: str = "threads",
+        scheduler: str | None = None, exact: bool = False,
+    ) -> Options:  # fmt: skip
+        """Check the options."""
+        count = int(number("workers", os.cpu_count() or 1 if workers is None else workers, WORKERS))
+        if engine not in ENGINES:
+            raise RuleError("engine", f"be one of {', '.join(ENGINES)}", engine)
+        if not isinstance(exact, bool):
+            raise RuleError("exact", "be True or False", exact)
+        if scheduler is not None and (engine != "dask" or not is_name(scheduler)):
+            raise RuleError("scheduler", "be an address, and go with engine 'dask'", scheduler)
+        if scheduler is not None and workers is not None:
+            raise RuleError("workers", "be left out with a scheduler, which has its own", workers)
+        return cls(count, progress, engine, scheduler, exact)
+
+    def open(self, advance: Callable[[int], None], stop: Event) -> Engine:
+        """The engine."""
+        if self.engine == "threads":
+            return Threads(self.workers, advance, stop)
+        from surefoot.simulation.cluster import Dask  # Dask is imported only where it is used
+
+        return Dask(self.workers, self.scheduler, stop, exact=self.exact)
 
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
@@ -206,13 +261,18 @@ class Simulation:
 
     def __init__(self, plan: Plan, resume: Run | None = None) -> None:
         self.plan = plan
-        phases, n_arms = plan.scenario.costs.phases, plan.scenario.problem.n_arms
-        limits = np.tile(plan.scenario.problem.thresholds, len(phases))
-        self._hindsight = Hindsight(phases.reshape(limits.size, n_arms), limits)
-        self._hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if the thresholds cannot be met
-        self._done: dict[Key, pa.Table] = {}
-        self._seconds: dict[str, float] = {}
-        self._elapsed = 0.0
+        self._configuration = {
+            "scenario": plan.scenario.to_dict(),
+            "policies": plan.described,
+            "seeds": plan.seeds,
+            "checkpoints": plan.checkpoints,
+            **made_by(),
+        }
+        self.finished = Finished(self._configuration)
+        identity, digests = self.finished.identity, self.finished.policies
+        self.work = Work(plan.scenario, plan.policies, plan.checkpoints, identity, digests)
+        n_arms = plan.scenario.problem.n_arms
+        self.work.hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if limits cannot be met
         if resume is not None:
             self._recall(resume)
 
@@ -220,93 +280,92 @@ class Simulation:
         """Take over the episodes of an earlier run that are part of this one."""
         if not isinstance(resume, Run):
             raise RuleError("resume", "be a Run", resume)
-        now, id = self._configuration(), self.plan.scenario.id
-        episodes = resume.episodes(id)
-        for before in resume.provenance["simulations"]:
-            if before["scenario"]["id"] != id or not episodes:
+        now, id = self._configuration, self.plan.scenario.id
+        for before, earlier in zip(resume.provenance["simulations"], resume.finished, strict=True):
+            if before["scenario"]["id"] != id or not earlier.count:
                 continue
-            if why := difference(before, now):
+            if why := difference(before, now, same_machine=before.get("engine") != "dask"):
                 _say(f"the earlier run is not reused, because {why}")
                 continue
             if changed := [f"its {part}" for part in ("scenario", "checkpoints") if before[part] != now[part]]:
                 _say(f"the earlier run of {id} is not reused, because {' and '.join(changed)} changed")
                 continue
-            had = Counter(name for name, _ in episodes)
-            same = {name for name, described in now["policies"].items() if before["policies"].get(name) == described}
-            for name in sorted((had.keys() & now["policies"].keys()) - same):
-                _say(f"the earlier run of {name} in {id} is not reused, because the policy changed")
-            for key, rows in episodes.items():
-                if key[0] in same and key[1] in self.plan.seeds and rows.num_rows == len(self.plan.checkpoints):
-                    self._done[key] = rows
-            self._elapsed = before["elapsed_seconds"]
-            kept = Counter(name for name, _ in self._done)
-            self._seconds = {name: before["policy_seconds"].get(name, 0.0) * kept[name] / had[name] for name in kept}
+            for cell in earlier.cells():
+                policy = self.plan.described.get(cell.policy)
+                if policy is not None and policy != before["policies"][cell.policy]:
+                    _say(f"the earlier run of {cell.policy} in {id} is not reused, because the policy changed")
+            for part in earlier.parts:
+                self.finished.add(part)
 
-    def carry_out(self, workers: int, bar: Bar, stop: Event, keep: Callable[[], None] = lambda: None) -> None:
-        """Run the missing episodes until `stop` is set. Call `keep` every ten seconds and at the end."""
-        missing = [key for key in self._order() if key not in self._done]
-        by_seed = {seed: {n: self.plan.policies[n] for n, s in missing if s == seed} for _, seed in missing}
-        bar.advance(len(self._done) * self.plan.checkpoints[-1])
-        before, started, kept = self._elapsed, time.perf_counter(), time.monotonic()
-        scenario, hindsight, checkpoints = self.plan.scenario, self._hindsight, self.plan.checkpoints
-        with ExitStack() as at_the_end, ThreadPoolExecutor(workers) as pool:
-            at_the_end.callback(keep)  # also after an error
-            waiting = {
-                pool.submit(live_through, scenario, hindsight, policies, seed, checkpoints, bar.advance, stop)
-                for seed, policies in by_seed.items()
-            }
-            try:
-                while waiting and not stop.is_set():
-                    finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        self._take(future.result())
-                    self._elapsed = before + time.perf_counter() - started
-                    if finished and time.monotonic() - kept > KEPT_EVERY:
-                        keep()
-                        kept = time.monotonic()
-            except (KeyboardInterrupt, Stopped):
-                stop.set()
-            finally:
-                for future in waiting:
-                    future.cancel()
-                if waiting:
-                    stop.set()
-            for future in waiting:  # episodes that finished although the run was stopped
-                if not future.cancelled() and future.exception() is None:
-                    self._take(future.result())
-
-    def _take(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            self._done[episode.name, episode.seed] = episode.table
-            self._seconds[episode.name] = self._seconds.get(episode.name, 0.0) + episode.seconds
-
-    def _order(self) -> list[Key]:
-        return [(name, seed) for name in self.plan.policies for seed in self.plan.seeds]
-
-    def _configuration(self) -> dict[str, Any]:
-        return {
-            "scenario": self.plan.scenario.to_dict(),
-            "policies": self.plan.described,
-            "seeds": self.plan.seeds,
-            "checkpoints": self.plan.checkpoints,
-            **made_by(),
-        }
-
-    def run(self) -> Run:
+    def run(self, engine: str = "threads") -> Run:
         """The run of all finished episodes, in the order of the plan, with its provenance."""
-        order = self._order()
         provenance = {
-            **self._configuration(),
-            "missing_episodes": sum(key not in self._done for key in order),
-            "policy_seconds": self._seconds,
-            "elapsed_seconds": self._elapsed,
+            **self._configuration,
+            **tally(self.finished),
+            "engine": engine,
             "platform": platform.platform(),
             "cpus": os.cpu_count(),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        tables = [self._done[key] for key in order if key in self._done]
-        table = pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
-        return Run(table, {"simulations": [provenance]})
+        return Run([self.finished], {"simulations": [provenance]})
+
+
+def carried_out(
+    simulations: Sequence[Simulation], options: Options, folder: str | Path | None = None, **told: Any
+) -> Run:
+    """Run the missing episodes of all simulations on one engine, and write them into a folder as they are finished.
+
+    `told` goes into the provenance.
+    """
+    place: Folder = Memory() if folder is None else made(folder)
+    rounds = sum(simulation.plan.rounds for simulation in simulations)
+
+    def so_far() -> Run:
+        return Run.joined([simulation.run(options.engine) for simulation in simulations], **told)
+
+    with held(place), Bar("simulating", rounds, options.progress) as bar, until_interrupted() as stop:
+        for simulation in simulations:
+            simulation.finished = simulation.finished.copied_to(place)
+            bar.advance(simulation.finished.count * simulation.plan.checkpoints[-1])
+        finished = [simulation.finished for simulation in simulations]
+        backlog = Backlog(finished)
+        so_far().write_provenance(place)
+        clear(place, finished)
+        try:
+            if backlog or options.exact:
+                with options.open(bar.advance, stop) as engine:
+                    keep = Keeper(engine, place, finished, exact=options.exact)
+                    carry_out(engine, [simulation.work for simulation in simulations], backlog, bar, stop, keep.take)
+        finally:
+            so_far().write_provenance(place)
+    return so_far()
+
+
+def made(folder: str | Path) -> Folder:
+    """A folder that is there, and made if it was not."""
+    place = folder_at(folder)
+    if isinstance(place, Local):
+        place.path.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+class Keeper:
+    """Writes results as they come, if they come from where they may."""
+
+    def __init__(self, engine: Engine, folder: Folder, finished: Sequence[Finished], *, exact: bool) -> None:
+        self._maker, self._folder, self._finished, self._exact = engine.maker, folder, finished, exact
+        for part in (part for one in finished for part in one.parts):
+            self._check(part.made_by, f"{folder}: {part.name}")
+
+    def _check(self, made_by: Mapping[str, Any], what: str) -> None:
+        if self._exact and (why := difference(made_by, self._maker)):
+            raise RuleError("exact", "be False for results of different machines", True, f"True, but of {what}, {why}")
+
+    def take(self, task: Task, result: Result) -> None:
+        """Write a part."""
+        self._check(result.about.made_by, f"seeds {shown(result.about.seeds)}")
+        finished = self._finished[task.simulation]
+        finished.add(Part.written(self._folder, finished.folder, result.about, result.content))
 
 
 def _say(sentence: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,10 +27,8 @@ from surefoot.simulation.entries import (
 )
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.grid import found
-from surefoot.simulation.interruption import until_interrupted
-from surefoot.simulation.progress import Bar
 from surefoot.simulation.run import Run
-from surefoot.simulation.simulate import KEPT_EVERY, Plan, Simulation, chosen_workers, prepared
+from surefoot.simulation.simulate import Options, Plan, Simulation, carried_out, prepared
 
 MOST_ERRORS = 20
 """Number of mistakes after which no further cell is tried."""
@@ -200,29 +196,17 @@ class Study:
         """Number of rounds in all episodes together."""
         return sum(simulation.plan.rounds for simulation in self.simulations)
 
-    def run(self, folder: Path | None = None, workers: int | None = None, progress: bool | None = None) -> Run:
-        """Run the missing episodes and save finished ones in `folder`; after Ctrl-C the run is not `complete`."""
-        kept = time.monotonic()
+    def run(
+        self, folder: str | Path | None = None, workers: int | None = None, progress: bool | None = None,
+        *, engine: str = "threads", scheduler: str | None = None, exact: bool = False,
+    ) -> Run:  # fmt: skip
+        """Run the missing episodes, and write each into `folder` when it is finished.
 
-        def so_far() -> Run:
-            runs = [simulation.run() for simulation in self.simulations]
-            return Run.joined(runs, **self.provenance)
-
-        def keep(at_once: bool = False) -> None:
-            nonlocal kept
-            if folder is not None and (at_once or time.monotonic() - kept > KEPT_EVERY):
-                so_far().save(folder)
-                kept = time.monotonic()
-
-        threads = chosen_workers(workers)
-        with Bar("simulating", self.rounds, progress) as bar, until_interrupted() as stop, ExitStack() as at_the_end:
-            at_the_end.enter_context(self._notes.told())
-            at_the_end.callback(keep, at_once=True)
-            for simulation in self.simulations:
-                if not stop.is_set():
-                    bar.describe(simulation.plan.scenario.id)
-                    simulation.carry_out(threads, bar, stop, keep)
-        return so_far()
+        After Ctrl-C the run is not `complete`. The options are those of `simulate`.
+        """
+        options = Options.checked(workers, progress, engine, scheduler, exact)
+        with self._notes.told():
+            return carried_out(self.simulations, options, folder, **self.provenance)
 
     @property
     def provenance(self) -> dict[str, Any]:

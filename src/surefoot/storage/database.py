@@ -6,14 +6,15 @@ and the others find their rows written.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from msgspec.json import encode
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 import surefoot.storage.schema as schema
@@ -287,13 +288,18 @@ def insert(connection: sa.Connection, table: sa.Table, rows: Rows) -> None:
     if connection.dialect.name != "postgresql":
         connection.execute(INSERTS[table], rows)
         return
-    columns = [table.c[name] for name in rows[0]]
-    names = ", ".join(f'"{column.name}"' for column in columns)
-    types = ", ".join(f'"{column.name}" {column.type.compile(connection.dialect)}' for column in columns)
-    query = (
-        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_to_recordset(CAST(:rows AS json)) AS r({types})"
+    connection.execute(from_json(table, tuple(rows[0]), connection.dialect), {"rows": encode(rows).decode()})
+
+
+@cache
+def from_json(table: sa.Table, names: tuple[str, ...], dialect: sa.Dialect) -> sa.TextClause:
+    """The statement of PostgreSQL that inserts rows which come as one JSON text."""
+    columns = ", ".join(f'"{name}"' for name in names)
+    types = ", ".join(f'"{name}" {table.c[name].type.compile(dialect)}' for name in names)
+    return sa.text(
+        f"INSERT INTO {table.name} ({columns}) "
+        f"SELECT {columns} FROM json_to_recordset(CAST(:rows AS json)) AS r({types})"
     )
-    connection.execute(sa.text(query), {"rows": json.dumps(rows)})
 
 
 def claims_of(engine: sa.Engine) -> Claims:
@@ -307,7 +313,7 @@ def claims_of(engine: sa.Engine) -> Claims:
 def notify(connection: sa.Connection, channel: str) -> None:
     """Tell other processes, when this transaction is committed, that there is news; others find it by looking."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_notify(channel, "")))
+        connection.exec_driver_sql(f"NOTIFY {channel}")
 
 
 def failure_of(error: Exception) -> str:

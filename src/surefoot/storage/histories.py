@@ -10,8 +10,8 @@ from msgspec.json import decode
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from surefoot.experiments.events import Decided, Event, LogFailure, Settled
+from surefoot.storage.bodies import read
 from surefoot.storage.database import Database, failure_of
-from surefoot.storage.log import event_in
 from surefoot.storage.schema import MILESTONE, events, experiments, histories, rounds
 from surefoot.storage.snapshots import chunks
 
@@ -50,7 +50,7 @@ def milestones(database: Database, among: Iterable[int]) -> dict[int, list[tuple
     for some in chunks(sorted(found), IDS_AT_ONCE):
         query = sa.select(*columns).where(events.c.experiment.in_(some), MILESTONE)
         for experiment, seq, kind, body in sorted(database.rows(query)):  # SQLite would sort by reading all events
-            found[experiment].append((seq, event_in(kind, body)))
+            found[experiment].append((seq, read(kind, body)))
     return found
 
 
@@ -58,7 +58,7 @@ def events_between(database: Database, experiment: int, first: int, last: int) -
     """The events with these numbers that are on disk."""
     query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == experiment)
     query = query.where(events.c.seq >= first, events.c.seq <= last).order_by(events.c.seq)
-    return [(seq, event_in(kind, body)) for seq, kind, body in database.rows(query)]
+    return [(seq, read(kind, body)) for seq, kind, body in database.rows(query)]
 
 
 def last_event(database: Database, experiment: int) -> int:

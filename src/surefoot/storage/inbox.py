@@ -9,18 +9,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
+from msgspec.json import decode, encode
 from sqlalchemy.exc import SQLAlchemyError
 
-from surefoot.experiments.events import Decided, LogFailure, read
+from surefoot.experiments.events import Decided, LogFailure
+from surefoot.storage.bodies import read
 from surefoot.storage.database import Database, Rows, Work, failure_of, notify
 from surefoot.storage.schema import answers, blocks, events, inbox, snapshots
 from surefoot.storage.snapshots import Superseded, only_one
 
 CALLS, ANSWERS = "surefoot_inbox", "surefoot_answers"
-"""The channels on which PostgreSQL tells of new rows."""
+"""The channels on which PostgreSQL tells of new requests and answers."""
+DECIDED, REQUEST = "decided", "request"
+"""The kinds of rows."""
+IN_ONE_ROW = 100
+"""A row with this many decisions takes no more."""
+ROW = ("experiment", "caller", "call", "kind", "at", "key")
+
+IN_FORCE = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode).where(
+    snapshots.c.experiment.in_(sa.bindparam("drawn", expanding=True))
+)
+OWN = (
+    snapshots.update()
+    .where(snapshots.c.experiment == sa.bindparam("which"), snapshots.c.owner == sa.bindparam("me"))
+    .values(owner=snapshots.c.owner)
+)
 
 
 class Gate:
@@ -28,7 +44,7 @@ class Gate:
 
     * Events are written by the owner of the experiment only.
     * Decisions go into the inbox only if the epoch and the mode that they were drawn in are still in force, and if
-      there are none yet under their idempotency key.
+      there are none yet under their idempotency key. Many share a row.
 
     Parameters
     ----------
@@ -49,15 +65,15 @@ class Gate:
             self._own(connection, {row["experiment"] for row in by_table[events]})
         if inbox in by_table:
             only_one(connection)
-            by_table[inbox] = self._admitted(connection, by_table[inbox])
-            notify(connection, CALLS)
+            by_table[inbox] = together(self._admitted(connection, by_table[inbox]))
+            if any(row["kind"] == REQUEST for row in by_table[inbox]):  # nobody waits until decisions are taken in
+                notify(connection, CALLS)
         if answers in by_table:
             notify(connection, ANSWERS)
 
     def _own(self, connection: sa.Connection, some: set[int]) -> None:
         for experiment in sorted(some):
-            where = snapshots.c.experiment == experiment, snapshots.c.owner == self.owner
-            if connection.execute(snapshots.update().where(*where).values(owner=self.owner)).rowcount != 1:
+            if connection.execute(OWN, {"which": experiment, "me": self.owner}).rowcount != 1:
                 raise Superseded
 
     def _admitted(self, connection: sa.Connection, rows: Rows) -> Rows:
@@ -72,15 +88,38 @@ class Gate:
                 self.repeated.add(row["call"])
             else:
                 used.add(key)
-                kept.append({name: value for name, value in row.items() if name != "drawn_in"})
+                kept.append(row)
         return kept
+
+
+def together(rows: Rows) -> Rows:
+    """The rows as they are written: decisions for an experiment that follow one another are in one row.
+
+    Those with an idempotency key stay in a row of their own, where they are found by it.
+    """
+    written: Rows = []
+    for row in rows:
+        last = written[-1] if written else {"kind": REQUEST}
+        if (
+            last["kind"] == row["kind"] == DECIDED
+            and last["key"] is row["key"] is None
+            and len(last["body"]) < IN_ONE_ROW
+            and last["experiment"] == row["experiment"]
+        ):
+            last["body"] += row["body"]
+        else:
+            copied = list(row["body"]) if row["kind"] == DECIDED else row["body"]
+            written.append({name: row[name] for name in ROW} | {"body": copied})
+    for row in written:
+        if row["kind"] == DECIDED:
+            row["body"] = encode(row["body"]).decode()
+    return written
 
 
 def in_force(connection: sa.Connection, rows: Rows) -> dict[int, tuple[int, str]]:
     """By experiment: the epoch and the mode, where decisions were drawn."""
     drawn = {row["experiment"] for row in rows if row["drawn_in"] is not None}
-    query = sa.select(snapshots.c.experiment, snapshots.c.epoch, snapshots.c.mode)
-    found = connection.execute(query.where(snapshots.c.experiment.in_(sorted(drawn)))).all() if drawn else ()
+    found = connection.execute(IN_FORCE, {"drawn": sorted(drawn)}).all() if drawn else ()
     return {experiment: (epoch, mode) for experiment, epoch, mode in found}
 
 
@@ -120,10 +159,12 @@ def call(
     drawn_in: tuple[int, str] | None = None,
     key: str | None = None,
 ) -> tuple[sa.Table, dict[str, Any]]:
-    """A row for the inbox.
+    """A row for the inbox, as the gate takes it.
 
     Parameters
     ----------
+    body
+        Decisions, or what is asked for.
     drawn_in
         For decisions, the epoch and the mode that they were drawn in.
     key
@@ -131,17 +172,29 @@ def call(
     """
     return inbox, {
         "experiment": experiment, "caller": caller, "call": number, "kind": kind, "at": at, "key": key,
-        "body": json.dumps(body, separators=(",", ":")), "drawn_in": drawn_in,
+        "body": body if kind == DECIDED else json.dumps(body, separators=(",", ":")), "drawn_in": drawn_in,
     }  # fmt: skip
 
 
-def take(database: Database, experiments: Iterable[int], after: int, limit: int) -> list[dict[str, Any]]:
+class Letter(NamedTuple):
+    """A row of the inbox, as the learner reads it."""
+
+    id: int
+    experiment: int
+    kind: str
+    caller: int
+    call: int
+    at: float
+    body: Any
+
+
+LETTER = sa.select(*(inbox.c[name] for name in Letter._fields)).order_by(inbox.c.id)
+
+
+def take(database: Database, experiments: Iterable[int], after: int, limit: int) -> list[Letter]:
     """The next rows for some experiments, in their order."""
     new = inbox.c.id > after, inbox.c.experiment.in_(sorted(experiments))
-    return [
-        {**row._mapping, "body": json.loads(row.body)}
-        for row in database.rows(sa.select(inbox).where(*new).order_by(inbox.c.id).limit(limit))
-    ]
+    return [Letter._make((*row[:-1], decode(row[-1]))) for row in database.tuples(LETTER.where(*new).limit(limit))]
 
 
 def answer(caller: int, number: int, at: float, body: Any) -> tuple[sa.Table, dict[str, Any]]:

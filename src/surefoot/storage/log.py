@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from msgspec.json import decode
-from msgspec.structs import astuple
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from surefoot.experiments.errors import Conflict
 from surefoot.experiments.events import (
-    KINDS,
     SETTLING,
     Created,
     Decided,
@@ -24,35 +23,14 @@ from surefoot.experiments.events import (
     LogFailure,
     Settled,
     superfluous,
-    written,
 )
 from surefoot.rules import RuleError
+from surefoot.storage.bodies import read, written
 from surefoot.storage.database import Database, Work, failure_of
 from surefoot.storage.schema import checkpoints, events, experiments, rounds
-from surefoot.storage.snapshots import take_over
+from surefoot.storage.snapshots import check_taken_in, take_over
 
 READ_AT_ONCE = 5_000
-
-
-def reader(kind: type[Any]) -> Callable[[str], Any]:
-    """Reads events of a kind: three times as fast as a dictionary that becomes keyword arguments."""
-    fields = [
-        (name, Any, *([kind._field_defaults[name]] if name in kind._field_defaults else [])) for name in kind._fields
-    ]
-    body = msgspec.defstruct(kind.__name__, fields, forbid_unknown_fields=True, gc=False)
-    parse, new = msgspec.json.Decoder(body).decode, tuple.__new__
-    return lambda text: new(kind, astuple(parse(text)))
-
-
-READERS = {name: reader(kind) for name, kind in KINDS.items()}
-
-
-def event_in(kind: str, body: str) -> Event:
-    """The event in a row of the table."""
-    if kind not in READERS:
-        raise RuleError("log", "hold events that this version knows", kind)
-    event: Event = READERS[kind](body)
-    return event
 
 
 class SqlLog(Log):
@@ -77,14 +55,18 @@ class SqlLog(Log):
         self._id, found = find(database, name)
         if alone and found is not None:
             database.claim(found)
-        if alone and self._id is not None and database.owner is not None:
-            self.taken = take_over(database, self._id)
+        if alone and self._id is not None and found is not None:
+            if database.owner is None:
+                check_taken_in(database, self._id, found)
+            else:
+                self.taken = take_over(database, self._id)
         newest = sa.select(sa.func.max(events.c.seq)).where(events.c.experiment == self._id)
         self._last: int = database.rows(newest)[0][0] or 0
         self.beside: list[tuple[sa.Table, dict[str, Any]]] = []
         """Rows to write in the commit of the next events."""
         self.work: dict[Any, Work] = {}
         """What else is to be done in that commit; see `Database.add`."""
+        self._recalls: tuple[Recall, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -108,6 +90,8 @@ class SqlLog(Log):
             kind, body = written(event)
             decision = event.number if isinstance(event, (Decided, *SETTLING)) else None
             key = event.key if isinstance(event, Decided) else None
+            for recall in self._recalls:
+                recall.add(decision, self._last, event)
             rows.append((events, {
                 "experiment": self._id, "seq": self._last, "kind": kind, "decision": decision, "key": key, "body": body,
             }))  # fmt: skip
@@ -127,14 +111,26 @@ class SqlLog(Log):
         while True:
             rows = self._found(events.c.seq > after, READ_AT_ONCE)
             for seq, kind, body in rows:
-                yield seq, event_in(kind, body)
+                yield seq, read(kind, body)
             if len(rows) < READ_AT_ONCE:
                 return
             after = rows[-1][0]
 
     def about(self, number: int) -> list[Event]:
         """What followed a decision; see `Log`."""
-        return [event for _, event in self._with("decision", number) if not isinstance(event, Decided)]
+        found = next((one.found[number] for one in self._recalls if one.done and number in one.found), None)
+        about = self._with("decision", number) if found is None else sorted(found.items(), key=itemgetter(0))
+        return [event for _, event in about if not isinstance(event, Decided)]
+
+    @contextmanager
+    def recall(self, numbers: Iterable[int]) -> Iterator[Recall]:
+        """While this lasts, `about` needs not read what a `Recall` has read of these decisions."""
+        recall = Recall(self, numbers)
+        self._recalls = (*self._recalls, recall)
+        try:
+            yield recall
+        finally:
+            self._recalls = tuple(one for one in self._recalls if one is not recall)
 
     def decided(self, number: int) -> tuple[int, Decided] | None:
         """A decision and the number of its event; see `Log`."""
@@ -144,19 +140,19 @@ class SqlLog(Log):
         """The decisions under a key; see `Log`."""
         return [event for _, event in self._with("key", key)]  # type: ignore[misc]
 
-    def _with(self, column: str, value: Any) -> list[tuple[int, Event]]:
-        """The events with a value in a column, also those that are not written yet, with their numbers."""
+    def _with(self, column: str, *values: Any) -> list[tuple[int, Event]]:
+        """The events with these values in a column, also those that are not written yet, with their numbers."""
         rows = {
             row["seq"]: (row["kind"], row["body"])
             for row in self.database.waiting(events)  # first: rows move from memory to the database, never back
-            if row["experiment"] == self._id and row[column] == value
+            if row["experiment"] == self._id and row[column] in values
         }
-        rows |= {seq: (kind, body) for seq, kind, body in self._found(events.c[column] == value)}
-        return [(seq, event_in(*rows[seq])) for seq in sorted(rows)]
+        rows |= {seq: (kind, body) for seq, kind, body in self._found(events.c[column].in_(values))}
+        return [(seq, read(*rows[seq])) for seq in sorted(rows)]
 
     def _found(self, where: Any, limit: int | None = None) -> Sequence[Any]:
         query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == self._id, where)
-        return self.database.rows(query.order_by(events.c.seq).limit(limit))
+        return self.database.tuples(query.order_by(events.c.seq).limit(limit))
 
     def rounds(self, after: int = 0, limit: int | None = None) -> Iterator[Settled]:
         """The rounds after a number; see `Log`."""
@@ -198,6 +194,29 @@ class SqlLog(Log):
     def close(self) -> None:
         """Write what is left and close the database."""
         self.database.close()
+
+
+class Recall:
+    """What followed some decisions, read in a thread, so that nobody has to wait for the database meanwhile.
+
+    Events that are appended while it is read, or later, are added: it stays complete.
+    """
+
+    def __init__(self, log: SqlLog, numbers: Iterable[int]) -> None:
+        self._log = log
+        self.found: dict[int, dict[int, Event]] = {number: {} for number in numbers}
+        self.done = False
+
+    def add(self, number: int | None, seq: int, event: Event) -> None:
+        """Add an event that is appended."""
+        if number in self.found:
+            self.found[number][seq] = event
+
+    def read(self) -> None:
+        """Read what was appended before."""
+        for seq, event in self._log._with("decision", *self.found):
+            self.add(event.number, seq, event)  # type: ignore[union-attr]
+        self.done = True
 
 
 def find(database: Database, name: str | None) -> tuple[int | None, str | None]:

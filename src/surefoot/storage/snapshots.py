@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from surefoot.experiments.events import LogFailure
 from surefoot.storage.database import Database, Work, failure_of, notify
-from surefoot.storage.schema import experiments, snapshots
+from surefoot.storage.schema import experiments, inbox, snapshots
 
 NEWS = "surefoot_snapshots"
 """The channel on which PostgreSQL tells of new snapshots."""
@@ -72,7 +72,7 @@ def publish(experiment: int, owner: str, epoch: int, mode: str, body: Mapping[st
 def only_one(connection: sa.Connection) -> None:
     """Wait until nobody else adds to the inbox, or changes what is in force, until the end of this transaction."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
 
 def publish_status(experiment: int, owner: str, status: Mapping[str, Any]) -> Work:
@@ -142,6 +142,18 @@ def read_statuses(database: Database, among: list[int]) -> dict[int, dict[str, A
         query = sa.select(snapshots.c.experiment, snapshots.c.status).where(snapshots.c.experiment.in_(some))
         found.update({experiment: json.loads(status) for experiment, status in database.rows(query)})
     return {experiment: status for experiment, status in found.items() if status}
+
+
+def check_taken_in(database: Database, experiment: int, name: str) -> None:
+    """Refuse an experiment with rows in the inbox: only a learner takes them in."""
+    last = sa.select(snapshots.c.taken).where(snapshots.c.experiment == experiment).scalar_subquery()
+    query = sa.select(sa.func.count()).where(inbox.c.experiment == experiment, inbox.c.id > last)
+    waiting = database.rows(query)[0][0]
+    if waiting:
+        raise LogFailure(
+            f"processes of `surefoot serve` have left {waiting} decisions or requests that {name} has not taken in: "
+            "stop its deciders and run `surefoot serve --role learner` on this database for a moment, then open it"
+        )
 
 
 def was_shared(database: Database) -> bool:

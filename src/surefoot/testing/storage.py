@@ -202,12 +202,14 @@ class StorageContract:
 
     def test_checkpoints_are_not_too_large_together(self, path: Path) -> None:
         """Fewer are kept if they are large, but always the newest."""
-        log, large = self.begun(path), bytes(ev.MOST_CHECKPOINT_BYTES // 3)
-        for i in range(5):
-            log.save_checkpoint(i + 1, large)
-            log.wait(log.append([decided(i)]))
-        log.save_checkpoint(6, bytes(ev.MOST_CHECKPOINT_BYTES + 1))
-        log.wait(log.append([decided(5)]))
+        log, most = self.begun(path), 100_000
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ev.superfluous, "__defaults__", (ev.MOST_CHECKPOINTS, most))
+            for i in range(5):
+                log.save_checkpoint(i + 1, bytes(most // 3))
+                log.wait(log.append([decided(i)]))
+            log.save_checkpoint(6, bytes(most + 1))
+            log.wait(log.append([decided(5)]))
         found = log.checkpoint()
         assert found is not None
         assert found[0] == 6

@@ -26,6 +26,7 @@ from surefoot.service.dashboard.views import (
 NOW = 1_790_000_000.0
 MARKUP = "<script>alert(1)</script>"
 QUOTES = """it's "R&D" <b>bold</b>"""
+TURNED, HEBREW = "\u202eevil", "\u05e9\u05dc\u05d5\u05dd (1)"
 REASON = "<img src=x onerror=alert(1)> & why"
 DECISION, ODD_DECISION = "f3k9-17", "m4rk-18"
 PREFIXES = {"f3k9": "llm-routing", "m4rk": "markup"}
@@ -62,6 +63,9 @@ MADE: dict[str, dict[str, Any]] = {
     },
     "markup": {"arms": [MARKUP, QUOTES, "plain"], "reason": REASON, "state": "held", "tone": "bad", "shadow": True,
                "verdict": f"It is held: {REASON}"},
+    "turned": {"arms": ["plain", TURNED, HEBREW], "reason": TURNED, "state": "held", "tone": "bad",
+               "rails": [(TURNED, None, True, 0.4, 1.0, 0.3, 0.35)],
+               "verdict": f"{TURNED} is above its limit: {HEBREW}."},
     "fifty-arms": {"arms": [f"variant {i:02}" for i in range(50)], "rails": EIGHT},
     "thousand-arms": {"arms": [f"headline {i:04}" for i in range(1000)], "rails": EIGHT[:2]},
 }  # fmt: skip

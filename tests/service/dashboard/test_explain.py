@@ -66,15 +66,15 @@ def test_words_about_arms(live: sf.Live) -> None:
     words = {option.name: option.words for option in found.strategy}
     assert words["in-house"] == "the baseline, whose costs were stated or measured"
     upper = live.status().guardrails["spend"].arms["flagship"].upper
-    assert words["flagship"].startswith(f"its spend may be as high as {upper:.3g} cents, over 0.4 cents")
-    assert found.words[0].startswith(f"{one.arm} had {100 * one.propensity:.0f} %: {words[one.arm]}")
+    assert words["flagship"].startswith(f"its spend may be as high as {upper:.3g} cents, over the limit of 0.4 cents")
+    assert found.words[0].startswith(f"{one.arm} had a share of {100 * one.propensity:.0f} %: {words[one.arm]}")
     assert one.arm == "balanced"
     assert found.words[0] == (
-        f"balanced had {100 * one.propensity:.0f} %: within all limits at the upper bounds; "
+        f"balanced had a share of {100 * one.propensity:.0f} %: within all limits at the upper bounds; "
         "flagship was held back by spend."
     )
     assert found.state == "waiting"
-    assert found.words[-1] == "Its feedback has not come yet."
+    assert found.words[-1] == "Its feedback has not arrived yet."
 
 
 def test_an_arm_within_all_limits(live: sf.Live) -> None:
@@ -91,7 +91,7 @@ def test_an_arm_that_is_not_wanted_is_not_held_back() -> None:
     serve(live, 3_000, lambda arm, rng: poor if arm == "flagship" else good)
     found = explained(live, live.decide(now=9_000.0))
     words = {option.name: option.words for option in found.strategy}
-    assert "over 0.4 cents" in words["flagship"]
+    assert "over the limit of 0.4 cents" in words["flagship"]
     assert not any("held back" in words for words in found.words)
 
 
@@ -105,7 +105,7 @@ def test_what_became_of_it(live: sf.Live) -> None:
     live.cancel(cancelled.id, "the user left")
     half = explained(live, late)
     assert half.state == "waiting"
-    assert half.words[-1] == "So far quality and spend came; answered may still come."
+    assert half.words[-1] == "So far quality and spend have been reported; answered has not."
     live.expire(2_010.5)
     assert live.feedback(late.id, full, now=2_011.0) == "late"
     rounds = {one.decision: one.seq for one in live.log.rounds()}
@@ -117,7 +117,7 @@ def test_what_became_of_it(live: sf.Live) -> None:
     assert [at for at, _ in found[parts].reported] == [2_002.0] * 3
     assert found[late].words[-2:] == [
         "Of its feedback, answered did not come in time and counts as the worst case.",
-        "Feedback came after the time-out; it is kept for the record and not learnt.",
+        "Feedback that came after the time-out is kept for the record, but not learnt from.",
     ]
     assert found[late].late == [(2_011.0, full)]
     assert found[silent].words[-1] == "Its feedback did not come in time, so it counts as the worst case."
@@ -134,26 +134,30 @@ def test_what_waits_behind_an_open_decision(live: sf.Live) -> None:
     live.feedback(second.id, {"quality": 0.5, "spend": 0.1, "answered": True}, now=2_001.0)
     found = explained(live, second)
     assert (found.state, found.round) == ("settled by feedback", None)
-    assert found.words[-1].startswith(f"It is not learnt: an earlier decision of {first.arm} is open")
+    assert found.words[-1].startswith(f"It is not learnt yet: an earlier decision of {first.arm} is open")
 
 
 def test_modes(live: sf.Live) -> None:
     live.hold("a release")
     words = explained(live, live.decide(now=2_000.0)).words
-    assert words[0] == "in-house had 100 %: the baseline was served, as an operator held the experiment: a release."
+    assert (
+        words[0]
+        == "in-house had a share of 100 %: the baseline was served because an operator held the experiment: a release."
+    )
     live.resume("go on")
     live.switch("shadow", "to look")
     one = live.decide(now=2_001.0)
     words = explained(live, one).words
     assert words[0] == (
-        "in-house had 100 %: the baseline was served in shadow mode, while the policy only watched. "
-        f"It would have served {one.would}."
+        "in-house had a share of 100 %: the baseline was served, because in shadow mode the policy only watches. "
+        f"The policy would have served {one.would}."
     )
     measuring = sf.Live(routing(baseline_costs=None), seed=1)
     serve(measuring, 12)
     words = explained(measuring, measuring.decide(now=2_000.0)).words
     assert words[0] == (
-        "in-house had 100 %: the baseline was served, as its costs were being measured, over 12 rounds by then."
+        "in-house had a share of 100 %: the baseline was served because its costs were still being measured (12 rounds "
+        "by then)."
     )
 
 
@@ -164,7 +168,13 @@ def test_after_an_alarm() -> None:
         now = serve(live, 50, lambda arm, rng: {"quality": 0.5, "answered": True, "spend": 1.5}, now=now)
     words = explained(live, live.decide(now=now)).words
     assert words[0].startswith(
-        "in-house had 100 %: the baseline was served, as the experiment was held since an alarm: the mean spend"
+        "in-house had a share of 100 %: the baseline was served because an alarm held the experiment: the mean spend"
+    )
+    live.hold("an incident.")
+    words = explained(live, live.decide(now=now)).words
+    assert words[0].startswith(
+        "in-house had a share of 100 %: the baseline was served because an operator held the experiment (an incident) "
+        "and so did an alarm: the mean spend"
     )
 
 
@@ -172,14 +182,14 @@ def test_some_of_the_arms(live: sf.Live) -> None:
     one = live.decide(now=2_000.0, arms=["balanced", "in-house"])
     found = explained(live, one)
     assert one.mode == "live"
-    assert found.words[-2].startswith("The caller left only some of the arms")
+    assert found.words[-2].startswith("The caller allowed only some of the arms")
     old = live.decide(now=2_000.0, snapshot=live.snapshot(now=0.0, lease=1.0))
     assert old.mode == "safe"
     assert (
         explained(live, old)
         .words[0]
         .startswith(
-            "in-house had 100 %: the baseline was served, as the caller left only some of the arms, or had an old"
+            "in-house had a share of 100 %: the baseline was served because the caller allowed only some of the arms"
         )
     )
 
@@ -219,7 +229,7 @@ def test_a_strategy_published_a_moment_earlier(live: sf.Live) -> None:
     held = live.snapshot(now=5_000.0)
     live.resume("go on")
     words = explained(live, drawn_elsewhere(live, 3, held)).words
-    assert words[0].endswith("the baseline was served, as an operator held the experiment: a release.")
+    assert words[0].endswith("the baseline was served because an operator held the experiment: a release.")
 
 
 def test_checkpoints_shorten_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:

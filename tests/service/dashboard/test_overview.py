@@ -11,9 +11,9 @@ import pytest
 
 import surefoot as sf
 from surefoot.service.dashboard import overview
-from surefoot.service.dashboard.overview import MOST_SHARES, OTHERS
+from surefoot.service.dashboard.overview import MOST_SHARES
 from surefoot.service.dashboard.verdict import Known, verdict
-from surefoot.service.dashboard.views import Epoch, Rail
+from surefoot.service.dashboard.views import OTHERS, Epoch, Rail
 from surefoot.service.learning import status_of
 from tests.service.dashboard.worlds import QUALITY, history_of, marks_of, routing, serve, shown, usual_outcome
 
@@ -22,7 +22,7 @@ def test_zero_rounds() -> None:
     page = shown(sf.Live(routing(), seed=1))
     one = page.summary
     assert (one.state, one.rounds, one.mean, one.better, one.baseline_mean) == ("running", 0, None, None, None)
-    assert (one.verdict, one.tone) == ("Ready: no decision has been settled in this epoch yet.", "wait")
+    assert (one.verdict, one.tone) == ("Ready: no feedback has come in this epoch yet.", "wait")
     assert [(rail.served, rail.recent, rail.kept) for rail in one.rails] == [(None, None, True)] * 2
     assert page.course.rounds == page.course.at == []
     assert page.epochs == [Epoch(0, None, None, False, 0.05, 0)]
@@ -114,8 +114,12 @@ def test_a_drift_to_an_alarm_and_a_new_epoch() -> None:
     assert one.alarms[0]["holds"]
     assert one.alarms[-1]["kind"] == "served"
     assert one.verdict == (
-        "Held since an alarm: spend was served above its limit. Find out what changed, then begin a new epoch."
+        "Held since an alarm: spend was above its limit of 0.4 cents. Find out what changed, then resume: this begins "
+        "a new epoch."
     )
+    assert [rail.alarm for rail in one.rails] == [True, False]
+    live.hold("an incident")
+    assert shown(live).summary.verdict == f"{one.verdict} An operator holds it as well: an incident."
     assert ("served", "spend", 1.0) in [(item.what, item.guardrail, item.level) for item in page.watch]
     live.resume("fixed")
     again = shown(live)
@@ -138,9 +142,9 @@ def test_half_of_the_feedback_is_lost() -> None:
     now = serve(live, 800, lambda arm, rng: usual_outcome(arm, rng) if rng.random() < 0.5 else None)
     live.expire(now + 20.0)
     page = shown(live)
-    assert page.summary.tone == "wait"
+    assert page.summary.tone == "bad"
     assert page.summary.verdict == (
-        "Half of the feedback is lost: bounds stay wide, and little is learnt. See Feedback."
+        "Half of the feedback is lost, so bounds stay wide and little is learnt. Repair the feedback."
     )
     lost = {item.arm: item.lost for item in page.waiting}
     assert lost["in-house"] == pytest.approx(0.5, abs=0.1)
@@ -162,7 +166,7 @@ def test_held_stopped_shadow_measuring() -> None:
     assert (shown(live).summary.verdict, shown(live).summary.tone) == ("Stopped: enough was learnt!", "off")
     shadow = sf.Live(routing(), seed=1, mode="shadow")
     serve(shadow, 10)
-    assert shown(shadow).summary.verdict.startswith("In shadow mode: the baseline is served")
+    assert shown(shadow).summary.verdict.startswith("Shadow mode: the baseline is served")
     measuring = sf.Live(routing(baseline_costs=None), seed=1)
     serve(measuring, 12)
     page = shown(measuring).summary
@@ -282,14 +286,14 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
         (known(), "All 3 guardrails hold; 18 % better than the baseline; still 6 % cautious.", "good"),
         (
             known(fresh=False),
-            "No process learns it now: deciders serve the baseline, and nothing is logged. What is shown is the last "
-            "that is known. Start a learner.",
+            "No process is learning it: deciders serve the baseline, and nothing is logged. The figures are the last "
+            "that are known. Start a learner.",
             "bad",
         ),
         (known(better=math.inf), "All 3 guardrails hold; better than the baseline; still 6 % cautious.", "good"),
         (
             known(rails=[rail(bound=0.41)], lost_share=0.5),
-            "The strategy may break the limit on spend, at the bounds. Hold it, and find out why.",
+            "At its bounds, the strategy may break the limit on spend. Hold it, and find out why.",
             "bad",
         ),
         (known(safe_weight=0.001), "All 3 guardrails hold; 18 % better than the baseline.", "good"),
@@ -301,19 +305,58 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
         ),
         (known(better=-0.04), "All 3 guardrails hold; 4 % worse than the baseline; still 6 % cautious.", "good"),
         (
-            known(state="held", reason="x", alarms=[alarm("served", "answered")],
-                  rails=[rail(name="answered", at_most=False)]),
-            "Held since an alarm: answered was served below its limit. Find out what changed, then begin a new epoch.",
+            known(state="held", reason="x", alarms=[alarm("served", "answered", message="x")],
+                  rails=[rail(name="answered", at_most=False, unit=None, limit=0.9, recent=0.8)]),
+            "Held since an alarm: answered is below its limit of 0.9, lately 0.8. Find out what changed, then resume: "
+            "this begins a new epoch.",
             "bad",
+        ),
+        (
+            known(state="held", reason="x", alarms=[alarm("served", "spend", message="x")], rails=[rail(recent=0.1)]),
+            "Held since an alarm: spend was above its limit of 0.4 cents. Find out what changed, then resume: this "
+            "begins a new epoch.",
+            "bad",
+        ),
+        (
+            known(state="held", reason="x", alarms=[alarm("baseline", "spend"), alarm("served", "spend", message="x")],
+                  rails=[rail(recent=0.5)]),
+            "Held since an alarm: spend is above its limit of 0.4 cents, lately 0.5 cents. The baseline, which "
+            "is served now, is above it too: find out at once what changed.",
+            "bad",
+        ),
+        (
+            known(state="held", reason="x", alarms=[alarm("baseline", "spend", message="x")], rails=[rail()]),
+            "Held since an alarm: x. Find out what changed, or begin a new epoch with its true costs.",
+            "bad",
+        ),
+        (
+            known(state="held", reason="x", lost_lately=0.48, alarms=[alarm("served", "spend", message="x")],
+                  rails=[rail(recent=0.9)]),
+            "Held since an alarm: half of the feedback is lost and counts as the worst case, which puts spend above "
+            "its limit. Repair the feedback, then resume: this begins a new epoch.",
+            "bad",
+        ),
+        (
+            known(state="held", reason="x", lost_share=0.3, alarms=[alarm("contradiction", message="x")]),
+            "Held since an alarm: 30 % of the feedback was lost and counts as the worst case. Feedback comes again, so "
+            "you can resume: this begins a new epoch.",
+            "bad",
+        ),
+        (
+            known(lost_share=0.3),
+            "30 % of the feedback in this epoch was lost, so bounds are still wide. Lately it comes again.",
+            "wait",
         ),
         (
             known(state="held", reason="x", alarms=[alarm("infeasible", message="no mixture of the arms can keep all "
                                                           "limits")]),
-            "Held since an alarm: no mixture of the arms can keep all limits. Loosen a limit, or change the arms.",
+            "Held since an alarm: no mixture of the arms can keep all limits. Loosen a limit, or change the arms. An "
+            "operator holds it as well: x.",
             "bad",
         ),
         (
-            known(state="held", reason="x", alarms=[alarm("horizon", message="the horizon is reached")]),
+            known(state="held", reason="the horizon is reached",
+                  alarms=[alarm("horizon", message="the horizon is reached")]),
             "Held since an alarm: the horizon is reached. Begin a new epoch with another horizon, or stop.",
             "bad",
         ),
@@ -324,8 +367,8 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
         ),
         (
             known(rails=[rail(kept=False, served=0.41)]),
-            "So far spend was served on the wrong side of its limit, which may be chance: the watch has not raised an "
-            "alarm. Look at the guardrails.",
+            "So far spend is on the wrong side of the limit, which may be chance: there is no alarm. Look at the "
+            "guardrails.",
             "wait",
         ),
         (
@@ -341,13 +384,13 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
         ),
         (
             known(rails=[rail(bound=0.41)]),
-            "The strategy may break the limit on spend, at the bounds. Hold it, and find out why.",
+            "At its bounds, the strategy may break the limit on spend. Hold it, and find out why.",
             "bad",
         ),
         (
             known(lost={"fast": 0.23}, lost_share=0.05, alarms=[alarm("lost", arm="fast", holds=False)]),
-            "23 % of the feedback on fast is lost, so its bounds stay wide. See Feedback.",
-            "wait",
+            "23 % of the feedback on fast is lost, so its bounds stay wide. Repair the feedback.",
+            "bad",
         ),
     ],
 )  # fmt: skip

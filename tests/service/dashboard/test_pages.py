@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from surefoot.service.access import Rates
+from surefoot.service.access import Access, Rates
+from surefoot.service.dashboard import frame as frame_module
 from surefoot.service.dashboard import session as session_module
 from surefoot.service.dashboard.form import Form
-from surefoot.service.dashboard.pages import used
+from surefoot.service.dashboard.frame import Frame, used
+from surefoot.service.dashboard.session import Sessions
 from surefoot.service.dashboard.views import Rail
 from surefoot.service.problems import Problem
 from surefoot.storage.keys import digest_of, list_keys, revoke_key
@@ -20,7 +22,7 @@ from surefoot.storage.schema import sessions
 from tests.servers import ROUTING
 from tests.service.conftest import Api
 from tests.service.dashboard.conftest import Browser
-from tests.service.dashboard.fake import DECISION, MARKUP, ODD_DECISION, QUOTES, REASON
+from tests.service.dashboard.fake import DECISION, HEBREW, MARKUP, ODD_DECISION, QUOTES, REASON, TURNED
 from tests.service.test_roles import started
 
 LOOKING = [
@@ -299,21 +301,30 @@ def test_an_epoch_begins_with_the_form_if_nobody_else_was_quicker(site: Api, adm
     assert (status["epoch"], len(status["guardrails"]), status["name"]) == (1, 1, "changing")
     answer = admin.post("/experiments/changing/change", **form, do="change", reason="late")
     assert answer.status_code == 412
-    assert "the epoch is 1, and If-Match is 0" in answer.text
+    assert "somebody has begun another epoch meanwhile" in answer.text
     site.ok("POST", "/v1/experiments/changing/hold", {"reason": "x"})
     answer = admin.post("/experiments/changing/change", **form, do="resume", reason="with other values")
     assert answer.status_code == 303, answer.text
     assert site.status("changing")["state"] == "running"
 
 
-def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser) -> None:
+def test_keys_are_made_shown_once_and_revoked(site: Api, admin: Browser, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
     answer = admin.post("/keys", name=QUOTES, roles=["read", "decide"], experiment="llm-routing", days="2")
+    assert (answer.status_code, answer.headers["location"], answer.content) == (303, "/keys", b"")
+    for part in ("HttpOnly", "SameSite=strict", "Max-Age=60"):
+        assert part in answer.headers["set-cookie"]
+    answer = admin.get("/keys")
     found = re.search(r"sf_[\w-]{43}", answer.text)
     assert found
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert found.group() not in caplog.text
+    made = len(list_keys(site.host.database))
     key = list_keys(site.host.database)[digest_of(found.group())]
     assert (key.name, key.roles, key.experiment) == (QUOTES, ("decide", "read"), "llm-routing")
     assert key.expires == site.clock() + 2 * 86_400
     assert "sf_" not in admin.text("/keys")
+    assert len(list_keys(site.host.database)) == made
     entry = site.ok("GET", "/v1/audit")["entries"][-1]
     assert (entry["action"], entry["who"]) == ("create key", "tester (key 1)")
     mistakes: list[dict[str, Any]] = [
@@ -341,6 +352,16 @@ def test_names_and_reasons_are_escaped(admin: Browser, path: str) -> None:
     assert ("&lt;script&gt;" in page) or path == "/"
     assert "style=" not in page
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=\"|<style", page)
+
+
+@pytest.mark.parametrize("path", ["/", "/experiments/turned", "/experiments/turned/arms", "/experiments/turned/course"])
+def test_a_name_that_turns_the_direction_does_so_for_itself_only(admin: Browser, path: str) -> None:
+    page = re.sub(r"<pre.*?</pre>", "", admin.text(path), flags=re.DOTALL)
+    assert (f"<bdi>{TURNED}</bdi>" in page) or path.endswith("course")
+    outside = re.sub(r"<[^>]+>", "", re.sub(r"<bdi>[^<]*</bdi>", "", page))
+    assert "\u202e" not in outside
+    if path == "/experiments/turned":
+        assert f"\u2068evil\u2069 is above its limit: \u2068{HEBREW}\u2069." in outside
 
 
 @pytest.mark.parametrize(
@@ -386,6 +407,45 @@ def test_errors_are_pages_for_browsers_and_problems_for_the_rest(site: Api, admi
 def test_pages_are_not_in_the_openapi_document(site: Api) -> None:
     paths = site.ok("GET", "/openapi.json")["paths"]
     assert all(path.startswith(("/v1/", "/ofrep/", "/healthz", "/readyz", "/metrics")) for path in paths)
+
+
+def test_answers_of_pages_are_counted_by_route(site: Api, admin: Browser) -> None:
+    def count(method: str, route: str, status: int) -> float:
+        labels = f'method="{method}",route="{route}",status="{status}"'
+        found = re.search(
+            rf"^surefoot_answers_total{{{re.escape(labels)}}} ([\d.]+)$", site("GET", "/metrics").text, re.M
+        )
+        return float(found.group(1)) if found else 0.0
+
+    one = "/experiments/{name}"
+    routes = [("GET", "/", 200), ("GET", one, 200), ("GET", one, 404), ("GET", "/static/{path}", 404),
+              ("POST", "/keys", 422), ("POST", "/login", 401)]  # fmt: skip
+    before = [count(*route) for route in routes]
+    for path in ("/", "/experiments/llm-routing", "/experiments/markup", "/experiments/nothing", "/static/nothing.js"):
+        admin.get(path)
+    admin.client.post("/keys", data={"csrf": admin.csrf})  # which looks at the list for the token
+    Browser(site).login("sf_wrong")
+    assert [count(*route) - seen for route, seen in zip(routes, before, strict=True)] == [2, 2, 1, 1, 1, 1]
+    assert "llm-routing" not in str(re.findall(r'route="([^"]*)"', site("GET", "/metrics").text))
+
+
+def test_what_is_made_for_one_viewer_is_made_again_for_new_data_only(
+    site: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_module, "MOST_PARTS", 3)
+    frame, made = Frame(Sessions(site.host, Access(site.host, 1.0))), list[str]()
+
+    def make(one: list[str]) -> str:
+        made.append(one[0])
+        return one[0]
+
+    some = [[name] for name in "abcd"]
+    assert [frame.once(make, one) for one in some[:3] + some[:3]] == [*"abcabc"]
+    assert frame.once(make, list(some[0])) == "a"  # the same, but another object
+    assert frame.once(make, some[3]) == "d"
+    assert made == [*"abcad"]
+    assert len(frame._parts) == 3
+    frame.close()
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(admin: Browser) -> None:

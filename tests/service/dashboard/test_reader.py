@@ -192,7 +192,7 @@ def test_nobody_learns(two: tuple[Api, Api], monkeypatch: pytest.MonkeyPatch) ->
     there = Pages(decider)
     until(lambda: there.list("routing") and not there.list("routing")[0].verdict.startswith("No process"))
     monkeypatch.setattr(elsewhere, "LEASE", -1.0)
-    assert there.list("routing")[0].verdict.startswith("No process learns it now")
+    assert there.list("routing")[0].verdict.startswith("No process is learning it")
     assert there.detail().summary.tone == "bad"
     assert learner.host.is_learnt("routing")
 

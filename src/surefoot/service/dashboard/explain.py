@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,8 @@ class Moment(NamedTuple):
 
     plan: Plan
     state: str
-    reason: str | None  # why it was held
-    by_alarm: bool
+    by_operator: str | None  # why it was held
+    by_alarm: str | None
     rounds: int
     experiment: Experiment
     bounds: tuple[Any, Floats, Floats] | None  # counts, lower and upper bounds of the costs
@@ -71,8 +72,8 @@ def moment_of(fold: Fold) -> Moment:
     """The present state of an experiment."""
     plan, known = usual(fold), fold.known_costs()
     return Moment(
-        plan, fold.state, fold.held, fold.held_by_operator is None, fold.rounds,
-        fold.experiment, None if known is None else (known[0].copy(), known[2].copy(), known[3].copy()),
+        plan, fold.state, fold.held_by_operator, fold.held_by_alarm, fold.rounds, fold.experiment,
+        None if known is None else (known[0].copy(), known[2].copy(), known[3].copy()),
         None if known is None else fold.worst_costs(plan.strategy),
     )  # fmt: skip
 
@@ -123,9 +124,9 @@ def explain(log: Log, prefix: str, number: int, most: int = MOST_EVENTS) -> Expl
     >>> decision = live.decide(now=0.0)
     >>> for words in explain(live.log, live.prefix, 0).words:
     ...     print(words)
-    old had 97 %: the baseline, whose costs were stated or measured; new was held back by refused.
+    old had a share of 97 % because it is the baseline; new was held back by refused.
     97 % of the strategy was the baseline, so that the limits hold at the bounds.
-    Its feedback has not come yet.
+    Its feedback has not arrived yet.
     """
     found = log.decided(number)
     if found is None:
@@ -143,7 +144,9 @@ def explain(log: Log, prefix: str, number: int, most: int = MOST_EVENTS) -> Expl
     state = state_of(about, round is not None or not missing)
     words = why(decided, past) + aftermath(about, state, list(known), missing)
     if state in LEARNT and round is None and all_seen:
-        words.append(f"It is not learnt: an earlier decision of {decided.arm} is open, or a new epoch has begun since.")
+        words.append(
+            f"It is not learnt yet: an earlier decision of {decided.arm} is open, or a new epoch has begun since."
+        )
     return Explained(
         id=id_of(prefix, number), experiment=experiment.name, arm=decided.arm, propensity=decided.propensity,
         mode=decided.mode, epoch=decided.epoch, at=decided.at, due=decided.due, unit=decided.unit, state=state,
@@ -169,10 +172,11 @@ def rebuilt(log: Log, seq: int, decided: Decided, most: int) -> Past:
     bounded = Bounded(log, most)
     fold, drawn = restored_before(bounded, log, max(1, seq - look_back)), None
     try:
-        for number, event in bounded.read(fold.last):
+        fold.replay(takewhile(lambda one: one[0] < seq - look_back, bounded.read(fold.last)))
+        for number, event in bounded.read(fold.last) if look_back else ():
             if number >= seq:
                 break
-            if number > seq - look_back and drew(fold, decided):
+            if drew(fold, decided):
                 drawn = moment_of(fold)
             fold.apply(event)
         now = moment_of(fold)
@@ -249,7 +253,7 @@ def words_on(moment: Moment, place: int) -> str:
     over = [
         f"its {one.name} may be as {'high' if one.less_is_better else 'low'} as "
         f"{shown(one, one.value(min(1.0, float(upper[i, place]))))}, "
-        f"{'over' if one.less_is_better else 'under'} {shown(one, one.limit)}"
+        f"{'over' if one.less_is_better else 'under'} the limit of {shown(one, one.limit)}"
         for i, one in enumerate(experiment.guardrails)
         if upper[i, place] > one.threshold
     ]
@@ -288,12 +292,17 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def have(names: Sequence[str]) -> str:
+    """The verb for some names."""
+    return "has" if len(names) == 1 else "have"
+
+
 # Sentences.
 
 
 def why(decided: Decided, past: Past) -> list[str]:
     """Why this arm."""
-    had, moment = f"{decided.arm} had {percent(decided.propensity)}", past.drawn or past.now
+    had, moment = f"{decided.arm} had a share of {percent(decided.propensity)}", past.drawn or past.now
     if moment is None:
         return [f"{had}.", "The strategy of that moment cannot be shown: too many events would have to be replayed."]
     words = {"live": served_live, "safe": served_safe, "shadow": served_shadow}[decided.mode](decided, moment, had)
@@ -310,7 +319,9 @@ def served_live(decided: Decided, moment: Moment, had: str) -> list[str]:
         return [f"{had}, in an earlier epoch."]
     back = held_back(moment, decided.arm)
     place = moment.experiment.arms.index(decided.arm)
-    words = [f"{had}: {words_on(moment, place)}" + (f"; {back}." if back else ".")]
+    alone = moment.experiment.safe_strategy[place] == 1.0
+    because = " because it is the baseline" if alone else f": {words_on(moment, place)}"
+    words = [f"{had}{because}" + (f"; {back}." if back else ".")]
     if not moment.experiment.hard and moment.experiment.guardrails:
         words.append("This policy keeps limits on average, not in every round.")
     safe = 1.0 - decided.weight
@@ -322,22 +333,32 @@ def served_live(decided: Decided, moment: Moment, had: str) -> list[str]:
 def served_safe(decided: Decided, moment: Moment, had: str) -> list[str]:
     """Of a decision for which the baseline was served."""
     if moment.state == MEASURING:
-        because = f"its costs were being measured, over {count(moment.rounds, 'round')} by then"
-    elif moment.state == HELD and moment.by_alarm:
-        because = f"the experiment was held since an alarm: {sentence(moment.reason)[:-1]}"
+        because = f"its costs were still being measured ({count(moment.rounds, 'round')} by then)"
+    elif moment.state == HELD and moment.by_operator and moment.by_alarm:
+        because = f"an operator held the experiment ({bare(moment.by_operator)}) and so did an alarm: "
+        because += bare(moment.by_alarm)
+    elif moment.state == HELD and moment.by_operator:
+        because = f"an operator held the experiment: {bare(moment.by_operator)}"
     elif moment.state == HELD:
-        because = f"an operator held the experiment: {sentence(moment.reason)[:-1]}"
+        because = f"an alarm held the experiment: {bare(moment.by_alarm)}"
     elif decided.number >= ELSEWHERE:
-        because = "nothing else was in force where it was drawn"
+        because = "the process that drew it had no strategy in force"
     else:
-        because = "the caller left only some of the arms, or had an old strategy, and nothing else was known to be safe"
-    return [f"{had}: the baseline was served, as {because}."]
+        because = (
+            "the caller allowed only some of the arms or used an old strategy, and nothing else was known to be safe"
+        )
+    return [f"{had}: the baseline was served because {because}."]
+
+
+def bare(text: str | None) -> str:
+    """A text without the full stop at its end."""
+    return sentence(text).rstrip(".")
 
 
 def served_shadow(decided: Decided, moment: Moment, had: str) -> list[str]:
     """Of a decision in shadow mode."""
-    would = f" It would have served {decided.would}." if decided.would is not None else ""
-    return [f"{had}: the baseline was served in shadow mode, while the policy only watched.{would}"]
+    would = f" The policy would have served {decided.would}." if decided.would is not None else ""
+    return [f"{had}: the baseline was served, because in shadow mode the policy only watches.{would}"]
 
 
 def not_found(decided: Decided) -> list[str]:
@@ -345,7 +366,9 @@ def not_found(decided: Decided) -> list[str]:
     if decided.number >= ELSEWHERE:
         return ["It was drawn from a strategy published earlier, which is not the one shown here."]
     if decided.mode == "live":
-        return ["The caller left only some of the arms, so it was drawn from a strategy of these, not from that shown."]
+        return [
+            "The caller allowed only some of the arms, so it was drawn from a strategy over those, not the one shown."
+        ]
     return []
 
 
@@ -368,9 +391,9 @@ def aftermath(about: Sequence[Event], state: str, known: Sequence[str], missing:
         reason = next(one.reason for one in about if isinstance(one, Cancelled))
         words = [f"It was cancelled, so nothing is learnt from it: {sentence(reason)}"]
     elif known:
-        words = [f"So far {listed(known)} came; {listed(missing)} may still come."]
+        words = [f"So far {listed(known)} {have(known)} been reported; {listed(missing)} {have(missing)} not."]
     else:
-        words = ["Its feedback has not come yet."]
+        words = ["Its feedback has not arrived yet."]
     if any(isinstance(one, Late) for one in about):
-        words.append("Feedback came after the time-out; it is kept for the record and not learnt.")
+        words.append("Feedback that came after the time-out is kept for the record, but not learnt from.")
     return words

@@ -16,14 +16,13 @@ from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.quantities import Guardrail
 from surefoot.service.dashboard.history import UNIT, Bucket, History
 from surefoot.service.dashboard.verdict import Known, verdict
-from surefoot.service.dashboard.views import Arm, Course, Detail, Epoch, Rail, Summary, Waiting, Watched
+from surefoot.service.dashboard.views import OTHERS, Arm, Course, Detail, Epoch, Rail, Summary, Waiting, Watched, unlike
 
 ENOUGH = 30
 """Rounds with feedback that each arm of the baseline must have for a comparison."""
 CLEAR = 2.0
 """Standard errors that make a difference clear."""
 MOST_SHARES = 12
-OTHERS = "others"
 
 Marks = Sequence[tuple[int, Event]]
 """Where epochs begin, and alarms, with the numbers of the events."""
@@ -66,14 +65,16 @@ def summary(
     experiment = experiment_of(status["experiment"])
     epoch, objective = status["epoch"], experiment.objective
     compared = compare(experiment, history, epoch)
-    rails = rails_of(experiment, status, history, most_arms)
     alarms = [alarm for alarm in alarms_of(marks) if alarm["epoch"] == epoch]
+    rails = rails_of(experiment, status, history, most_arms, [one["guardrail"] for one in alarms if one["holds"]])
     settled, lost = status["settled"], status["lost"]
     rounds = sum(settled.values())
+    newest = [one for one in history.recent if one.epoch == epoch]
     said, tone = verdict(Known(
         status["state"], status["reason"], status["shadow"], rounds, experiment.hard, rails, alarms, compared.better,
         compared.clear, status["safe_weight"], lost,
-        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds), fresh,
+        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds),
+        sum(one.lost for one in newest) / max(ENOUGH, sum(one.count for one in newest)), fresh,
     ))  # fmt: skip
     return Summary(
         name=experiment.name,
@@ -110,6 +111,8 @@ def compare(experiment: Experiment, history: History, epoch: int) -> Compared:
     loss = sum(total.loss for total in totals.values()) * UNIT / fed
     mean = objective.value(loss)
     shares = {arm: share for arm, share in zip(experiment.arms, experiment.safe_strategy, strict=True) if share > 0.0}
+    if totals.keys() == shares.keys() and len(shares) == 1:  # nothing else was served yet
+        return Compared(mean, mean, None, False)
     if any(arm not in totals or totals[arm].fed < ENOUGH for arm in shares):
         return Compared(mean, None, None, False)
     safe = sum(share * totals[arm].mean for arm, share in shares.items())
@@ -122,9 +125,13 @@ def compare(experiment: Experiment, history: History, epoch: int) -> Compared:
 
 
 def rails_of(
-    experiment: Experiment, status: Mapping[str, Any], history: History, most_arms: int | None = None
+    experiment: Experiment,
+    status: Mapping[str, Any],
+    history: History,
+    most_arms: int | None = None,
+    alarmed: Sequence[str | None] = (),
 ) -> list[Rail]:
-    """The guardrails."""
+    """The guardrails, some of which have raised an alarm that holds the experiment."""
     strategy = status["strategy"]
     arms = sorted(strategy, key=strategy.__getitem__, reverse=True)[:most_arms]
     epoch = status["epoch"]
@@ -140,7 +147,7 @@ def rails_of(
         shown = [Arm(name=arm, share=strategy[arm], **known["arms"][arm]) for arm in arms]
         found.append(Rail(
             guardrail.name, guardrail.unit, at_most, guardrail.limit, guardrail.low, guardrail.high, served,
-            mean_cost(guardrail, recent), bound, shown, kept,
+            mean_cost(guardrail, recent), bound, shown, kept, guardrail.name in alarmed,
         ))  # fmt: skip
     return found
 
@@ -272,13 +279,6 @@ def shares_of(arms: Sequence[str], buckets: Sequence[Bucket]) -> dict[str, list[
         rest = [sum(found[arm][i] for arm in found) for i in range(len(buckets))]
         found[unlike(OTHERS, found)] = [max(0.0, 1.0 - share) for share in rest]
     return found
-
-
-def unlike(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken."""
-    while name in taken:
-        name += " "
-    return name
 
 
 def delays_of(newest: Sequence[tuple[int, Event]], decided: Mapping[int, Decided]) -> dict[str, list[float]]:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 FRESH, IDLE = 5.0, 60.0
 """Seconds for which what was made for one viewer is shown to the next; for longer if nothing has happened."""
-DELAYS_EVERY = 10.0
+DELAYS_EVERY = 20.0
 """Seconds after which delays of feedback are counted again."""
 BUDGET = 0.05
 """Seconds that a page may spend on reading new rounds; the rest is read in the background."""

@@ -26,6 +26,8 @@ LASTS = 12 * 3600
 """Seconds after which one must log in again."""
 LOGINS_A_SECOND, LOGINS_AT_ONCE = 1.0, 20.0
 """How often one address may try to log in."""
+MADE, MADE_LASTS = "surefoot-made", 60
+"""The cookie in which a new key travels to the page that shows it, and for how many seconds at most."""
 
 
 class Session(NamedTuple):
@@ -59,12 +61,12 @@ class Sessions:
         self._logins.take(request.client.host if request.client else "", now)
         key = self._access.admitted(secret)
         await asyncio.to_thread(begin_session, self._host.database, token, key.id, now + LASTS, now)
-        self._set_cookie(request, response, token, LASTS)
+        set_cookie(request, response, token, LASTS)
 
     async def end(self, request: Request, response: Response) -> None:
         """Log out: the session is forgotten, here and in the browser."""
         await asyncio.to_thread(end_session, self._host.database, token_in(request))
-        self._set_cookie(request, response, "", 0)
+        set_cookie(request, response, "", 0)
 
     async def find(self, request: Request) -> Session | None:
         """The session of a request, if it has one that is valid."""
@@ -76,13 +78,6 @@ class Sessions:
             return None
         self._access.count(key)
         return Session(key, form_token(token))
-
-    @staticmethod
-    def _set_cookie(request: Request, response: Response, value: str, lasts: int) -> None:
-        response.set_cookie(
-            cookie_name(request), value, max_age=lasts, path="/", secure=is_https(request), httponly=True,
-            samesite="strict",
-        )  # fmt: skip
 
 
 def check_origin(request: Request) -> None:
@@ -113,12 +108,20 @@ def form_token(token: str) -> str:
     return hashlib.sha256(f"surefoot form {token}".encode()).hexdigest()
 
 
+def set_cookie(request: Request, response: Response, value: str, lasts: int, name: str = "surefoot") -> None:
+    """Set a cookie that only this site sees and no script can read, for some seconds; 0: forget it."""
+    response.set_cookie(
+        cookie_name(request, name), value, max_age=lasts, path="/", secure=is_https(request), httponly=True,
+        samesite="strict",
+    )  # fmt: skip
+
+
 def is_https(request: Request) -> bool:
     """Whether the browser sent the request by https, here or to a proxy in front."""
     told = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     return request.url.scheme == "https" or told == "https"
 
 
-def cookie_name(request: Request) -> str:
-    """The name of the cookie; browsers let no other host and no plain page set one that begins with `__Host-`."""
-    return "__Host-surefoot" if is_https(request) else "surefoot"
+def cookie_name(request: Request, name: str = "surefoot") -> str:
+    """The name of a cookie; browsers let no other host and no plain page set one that begins with `__Host-`."""
+    return f"__Host-{name}" if is_https(request) else name

@@ -29,6 +29,7 @@ class Known(NamedTuple):
     safe_weight: float
     lost: Mapping[str, float]  # share of time-outs, by arm
     lost_share: float  # of all
+    lost_lately: float = 0.0  # of the newest rounds
     fresh: bool = True  # whether some process learns it
 
 
@@ -39,30 +40,30 @@ def verdict(known: Known) -> tuple[str, str]:
         return f"Stopped: {sentence(known.reason)}", "off"
     if not known.fresh:
         return (
-            "No process learns it now: deciders serve the baseline, and nothing is logged. "
-            "What is shown is the last that is known. Start a learner.", "bad",
+            "No process is learning it: deciders serve the baseline, and nothing is logged. "
+            "The figures are the last that are known. Start a learner.", "bad",
         )  # fmt: skip
     if known.state == "held" and holding:
-        return after_alarm(holding[-1], known.rails), "bad"
+        return after_alarm(holding, known), "bad"
     if known.state == "held":
         return f"Held by an operator: {sentence(known.reason)} The baseline is served until somebody resumes.", "wait"
     if known.state == "measuring":
         return f"Measuring the baseline: {count(known.rounds, 'round')} so far; nothing else is served yet.", "wait"
     wide = [rail for rail in known.rails if known.hard and rail.bound is not None and not within(rail, rail.bound)]
     if wide:
-        return f"The strategy may break the limit on {wide[0].name}, at the bounds. Hold it, and find out why.", "bad"
+        return f"At its bounds, the strategy may break the limit on {wide[0].name}. Hold it, and find out why.", "bad"
     lossy = loss_of_feedback(known)
-    if lossy:
-        return lossy, "wait"
+    if lossy is not None:
+        return lossy
     if known.rounds == 0:
-        return "Ready: no decision has been settled in this epoch yet.", "wait"
+        return "Ready: no feedback has come in this epoch yet.", "wait"
     if known.shadow:
-        return "In shadow mode: the baseline is served, and the policy only watches. Go live when you trust it.", "wait"
+        return "Shadow mode: the baseline is served, and the policy only watches. Go live when you trust it.", "wait"
     over = [rail for rail in known.rails if not rail.kept]
     if over and known.hard:
         named = " and ".join(rail.name for rail in over)
-        words = f"So far {named} was served on the wrong side of {'its limit' if len(over) == 1 else 'their limits'}, "
-        return words + "which may be chance: the watch has not raised an alarm. Look at the guardrails.", "wait"
+        words = f"So far {named} {'is' if len(over) == 1 else 'are'} on the wrong side of the limit, "
+        return words + "which may be chance: there is no alarm. Look at the guardrails.", "wait"
     if over:
         return f"On average {on_average(over[0])}. This policy may exceed a limit while it learns.", "wait"
     parts = [holds(known), learns(known)]
@@ -96,35 +97,67 @@ def learns(known: Known) -> str:
     return f"{'' if math.isinf(known.better) else percent(abs(known.better)) + ' '}{word} than the baseline"
 
 
-def after_alarm(alarm: Mapping[str, Any], rails: Sequence[Rail]) -> str:
-    """What to do after an alarm that holds."""
-    rail = next((one for one in rails if one.name == alarm["guardrail"]), None)
-    side = "above" if rail is None or rail.at_most else "below"
-    kind, name = alarm["kind"], alarm["guardrail"]
-    if kind == "served":
-        what, act = f"{name} was served {side} its limit.", "Find out what changed, then begin a new epoch."
-    elif kind == "contradiction":
-        what, act = sentence(alarm["message"]), "Find out what changed, then begin a new epoch."
-    elif kind == "baseline":
-        what, act = sentence(alarm["message"]), "Find out what changed, or choose another baseline or limit."
-    elif kind == "infeasible":
-        what, act = sentence(alarm["message"]), "Loosen a limit, or change the arms."
-    else:
-        what, act = sentence(alarm["message"]), "Begin a new epoch with another horizon, or stop."
-    return f"Held since an alarm: {what} {act}"
+def after_alarm(holding: Sequence[Mapping[str, Any]], known: Known) -> str:
+    """What happened and what to do after alarms that hold, newest first; an operator may hold it as well."""
+    first = holding[-1]
+    rail = next((one for one in known.rails if one.name == first["guardrail"]), None)
+    what, act = sentence(first["message"]), "Find out what changed, then resume: this begins a new epoch."
+    if rail is not None and first["kind"] == "served":
+        what = f"{over_its_limit(rail)}."
+        if is_over(rail) and any(alarm["kind"] == "baseline" for alarm in holding):
+            act = f"The baseline, which is served now, is {side_of(rail)} it too: find out at once what changed."
+    elif first["kind"] == "baseline":
+        act = "Find out what changed, or begin a new epoch with its true costs."
+    elif first["kind"] == "infeasible":
+        act = "Loosen a limit, or change the arms."
+    elif first["kind"] != "contradiction":
+        act = "Begin a new epoch with another horizon, or stop."
+    lost = max(known.lost_share, known.lost_lately)
+    if first["kind"] in ("served", "contradiction") and lost >= LOST_SHARE:
+        lasts = known.lost_lately >= LOST_SHARE
+        so = f", which puts {rail.name} {side_of(rail)} its limit" if rail is not None else ""
+        what = f"{part(lost).lower()} of the feedback {'is' if lasts else 'was'} lost and counts as the worst case{so}."
+        act = "Repair the feedback, then resume" if lasts else "Feedback comes again, so you can resume"
+        act += ": this begins a new epoch."
+    words = f"Held since an alarm: {what} {act}"
+    if known.reason not in (None, *(alarm["message"] for alarm in holding)):
+        words += f" An operator holds it as well: {sentence(known.reason)}"
+    return words
 
 
-def loss_of_feedback(known: Known) -> str:
-    """What is to be said if much feedback is lost."""
+def over_its_limit(rail: Rail) -> str:
+    """What is said of a guardrail after an alarm."""
+    limit = f"{side_of(rail)} its limit of {shown(rail, rail.limit)}"
+    if not is_over(rail):
+        return f"{rail.name} was {limit}"
+    assert rail.recent is not None
+    return f"{rail.name} is {limit}, lately {shown(rail, rail.recent)}"
+
+
+def is_over(rail: Rail) -> bool:
+    """Whether the newest rounds are on the wrong side of the limit."""
+    return rail.recent is not None and not within(rail, rail.recent)
+
+
+def side_of(rail: Rail) -> str:
+    """The wrong side of a limit."""
+    return "above" if rail.at_most else "below"
+
+
+def loss_of_feedback(known: Known) -> tuple[str, str] | None:
+    """What is to be said if much feedback is lost, and the tone."""
+    if known.lost_lately >= LOST_SHARE:
+        lost = f"{part(known.lost_lately)} of the feedback is lost"
+        return f"{lost}, so bounds stay wide and little is learnt. Repair the feedback.", "bad"
     if known.lost_share >= LOST_SHARE:
-        return (
-            f"{part(known.lost_share)} of the feedback is lost: bounds stay wide, and little is learnt. See Feedback."
-        )
+        lost = f"{part(known.lost_share)} of the feedback in this epoch was lost"
+        return f"{lost}, so bounds are still wide. Lately it comes again.", "wait"
     arms = [alarm["arm"] for alarm in known.alarms if alarm["kind"] == "lost"]
     worst = max(arms, key=lambda arm: known.lost.get(arm, 0.0), default=None)
     if worst is None or known.lost.get(worst, 0.0) < LOST_SHARE:
-        return ""
-    return f"{part(known.lost[worst])} of the feedback on {worst} is lost, so its bounds stay wide. See Feedback."
+        return None
+    lost = f"{part(known.lost[worst])} of the feedback on {worst} is lost"
+    return f"{lost}, so its bounds stay wide. Repair the feedback.", "bad"
 
 
 def within(rail: Rail, value: float) -> bool:
@@ -136,8 +169,7 @@ def within(rail: Rail, value: float) -> bool:
 def on_average(rail: Rail) -> str:
     """What was served of a guardrail that is not kept."""
     assert rail.served is not None
-    side = "above" if rail.at_most else "below"
-    return f"{rail.name} was {shown(rail, rail.served)}, {side} its limit of {shown(rail, rail.limit)}"
+    return f"{rail.name} was {shown(rail, rail.served)}, {side_of(rail)} its limit of {shown(rail, rail.limit)}"
 
 
 def shown(rail: Rail | Guardrail, value: float) -> str:

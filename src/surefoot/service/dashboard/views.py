@@ -5,9 +5,12 @@ All values of quantities are in natural units.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+OTHERS = "others"
+"""The name of all arms that are shown together."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Rail:
     bound: float | None  # the worst that the present strategy can cost, at the bounds; None if the policy has none
     arms: Sequence[Arm]  # those with the largest shares first
     kept: bool  # whether what was served in this epoch keeps the limit
+    alarm: bool = False  # whether it has raised an alarm that holds the experiment
 
 
 @dataclass(frozen=True)
@@ -161,3 +165,10 @@ class Explained:
     strategy: Sequence[Option]  # what it was drawn from, largest share first; empty if it cannot be told
     snapshot: int | None  # rounds that were learnt when it was drawn
     words: Sequence[str]  # why this arm, in sentences
+
+
+def unlike(name: str, taken: Container[str]) -> str:
+    """A name that is not taken."""
+    while name in taken:
+        name += " "
+    return name

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from unicodedata import bidirectional
 
 NOTHING = "\N{EN DASH}"
+DIRECTIONS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+"""Characters that turn the direction of what follows."""
+TURNS = {"R", "AL", "AN", "LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def number(value: float | None, unit: str | None = None) -> str:
@@ -105,3 +110,39 @@ def outcome(value: float | bool) -> str:
     ('yes', '0.8')
     """
     return number(value) if not isinstance(value, bool) else "yes" if value else "no"
+
+
+def number_typed(typed: str) -> float | str:
+    """The number that was typed, or the text if it is none."""
+    try:
+        return float(typed)
+    except ValueError:
+        return typed
+
+
+def turning(names: Iterable[str]) -> list[str]:
+    r"""The names that are written from right to left, or have marks that turn the direction; the longest first.
+
+    Examples
+    --------
+    >>> ascii(turning(["in-house", "\u05d0", "\u202eevil"]))
+    "['\\u202eevil', '\\u05d0']"
+    """
+    found = {name for name in names if any(bidirectional(letter) in TURNS for letter in name)}
+    return sorted(found, key=len, reverse=True)
+
+
+def tame(text: str, names: Iterable[str] = ()) -> str:
+    r"""A sentence in which no name turns the rest around: marks are left out, and the names given are isolated.
+
+    Examples
+    --------
+    >>> tame("\u202eevil is above its limit", ["\u202e"])
+    'evil is above its limit'
+    >>> ascii(tame("\u05d0 (1) 12 %", ["\u05d0 (1)"]))
+    "'\\u2068\\u05d0 (1)\\u2069 12 %'"
+    """
+    text = text.translate(DIRECTIONS)
+    for name in filter(None, (name.translate(DIRECTIONS) for name in names)):
+        text = text.replace(name, f"\u2068{name}\u2069")
+    return text

@@ -1,9 +1,5 @@
 """Rounds, what processes on one database tell each other, and views."""
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
 
@@ -25,10 +21,10 @@ FIELD = {
 
 
 def upgrade() -> None:
-    """Add the tables and views, and fill the rounds."""
+    """Add the tables and views; `fill` of `storage.upgrade` fills the rounds."""
     experiment = ("experiment", sa.Integer)
     long = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-    rounds = op.create_table(
+    op.create_table(
         "rounds",
         sa.Column(*experiment, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
@@ -89,27 +85,4 @@ def upgrade() -> None:
         ]
         query = f"SELECT experiment, seq, kind AS event, {', '.join(columns)} FROM events WHERE {where}"
         connection.exec_driver_sql(f"CREATE VIEW {view} AS {query}")
-    for (one,) in connection.execute(sa.text("SELECT id FROM experiments")).all():
-        rows = [{"experiment": one, **row} for row in rounds_of(connection, one)]
-        if rows:
-            op.bulk_insert(rounds, rows)
     connection.execute(sa.text("DELETE FROM checkpoints"))  # states of the last version cannot be read
-
-
-def rounds_of(connection: sa.Connection, experiment: int) -> Iterator[dict[str, Any]]:
-    """The rounds that the log of an experiment leads to."""
-    from surefoot.experiments.events import MemoryLog, read
-    from surefoot.experiments.fold import Fold
-
-    query = sa.text("SELECT kind, body FROM events WHERE experiment = :one ORDER BY seq")
-    log = MemoryLog()
-    fold = Fold(log)
-    fold.take_rounds()
-    for kind, body in connection.execute(query, {"one": experiment}):
-        event = read(kind, body)
-        fold.apply(event)
-        log.append([event])
-        for one in fold.take_rounds():
-            row = one._asdict()
-            row["costs"] = json.dumps(row["costs"], separators=(",", ":"))
-            yield row

@@ -6,14 +6,9 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
-NUMBER = {
-    "sqlite": "json_extract(body, '$.number')",
-    "postgresql": "CAST(CAST(body AS jsonb) ->> 'number' AS BIGINT)",
-}
-
 
 def upgrade() -> None:
-    """Change the tables."""
+    """Change the tables; `fill` of `storage.upgrade` fills the numbers of decisions."""
     connection = op.get_bind()
     dialect = connection.dialect.name
     experiment = ("experiment", sa.Integer)
@@ -32,7 +27,6 @@ def upgrade() -> None:
         f"SELECT experiment, seq, {length}(state), state FROM newest"
     )
     connection.exec_driver_sql("DROP TABLE newest")
-    connection.exec_driver_sql(f"UPDATE events SET decision = {NUMBER[dialect]} WHERE kind = 'decided'")
     milestone = sa.text("kind IN ('created', 'changed', 'alarm')")
     op.create_index(
         "events_milestones",

@@ -1,0 +1,153 @@
+"""The work of a study, cut into tasks of about a second: some policies, in the worlds of some seeds of a scenario.
+
+A task is pure: what it returns is determined by its key. So it may be run anywhere, in any order, and again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from surefoot.analysis.hindsight import Hindsight
+from surefoot.environments.scenario import Scenario
+from surefoot.kernels.types import Integers
+from surefoot.provenance import made_by
+from surefoot.simulation.episode import Episode, Factory, live_through
+from surefoot.simulation.parts import About, Finished, digest, encoded
+
+SECONDS = 1.0
+"""How long a task should take."""
+A_SECOND = 50
+"""How many tasks may finish in a second, on all workers together; with more workers, tasks are longer."""
+ROWS = 50_000
+"""Rows that a task may return."""
+
+FADING = 0.8
+"""How much of what was measured counts when one more task is measured: the first one of a process loads kernels."""
+
+
+class Task(NamedTuple):
+    """Some policies in the worlds of some seeds."""
+
+    simulation: int  # its number in the study
+    policies: tuple[str, ...]
+    seeds: list[int]
+    rounds: int  # of all its episodes together
+
+
+class Result(NamedTuple):
+    """What a task has come to: a part with the seeds that were finished, and why the others were not."""
+
+    about: About
+    content: bytes  # of the part; empty if no seed was finished
+    error: BaseException | None = None
+
+
+@dataclass
+class Work:
+    """All that a worker has to know of a simulation."""
+
+    scenario: Scenario
+    policies: dict[str, Factory]
+    checkpoints: list[int]
+    identity: str  # of its parts
+    digests: dict[str, str]  # of the policies
+
+    @cached_property
+    def hindsight(self) -> Hindsight:
+        """The best strategies in hindsight."""
+        phases, n_arms = self.scenario.costs.phases, self.scenario.problem.n_arms
+        limits = np.tile(self.scenario.problem.thresholds, len(phases))
+        return Hindsight(phases.reshape(limits.size, n_arms), limits)
+
+    def key(self, task: Task) -> str:
+        """The digest of what determines the result of a task."""
+        return digest(self.identity, {name: self.digests[name] for name in task.policies}, task.seeds)
+
+    def do(self, task: Task, advance: Callable[[int], None], stop: Event) -> Result:
+        """Run the episodes of a task, seed by seed, until `stop` is set or something goes wrong."""
+        started, done, error = time.perf_counter(), [], None
+        tables: dict[str, list[pa.Table]] = {name: [] for name in task.policies}
+        seconds = dict.fromkeys(task.policies, 0.0)
+        try:
+            for seed in task.seeds:
+                for episode in self._episodes(task, seed, advance, stop):
+                    tables[episode.name].append(episode.table)
+                    seconds[episode.name] += episode.seconds
+                done.append(seed)
+        except BaseException as problem:  # also KeyboardInterrupt: in a thread, nobody else would hear of it
+            error = problem
+        elapsed, digests = time.perf_counter() - started, {name: self.digests[name] for name in task.policies}
+        about = About(self.identity, digests, done, seconds, elapsed, made_by())
+        try:
+            content = encoded(about, [pa.concat_tables(parts) for parts in tables.values()]) if done else b""
+        except pa.ArrowException as problem:
+            content, error = b"", error or problem
+        return Result(about, content, error)
+
+    def _episodes(self, task: Task, seed: int, advance: Callable[[int], None], stop: Event) -> list[Episode]:
+        factories = {name: self.policies[name] for name in task.policies}
+        return live_through(self.scenario, self.hindsight, factories, seed, self.checkpoints, advance, stop)
+
+
+class Backlog:
+    """The missing episodes of a study, cut into tasks when they are asked for, by the speed measured until then."""
+
+    def __init__(self, finished: Sequence[Finished]) -> None:
+        self._checkpoints = [one.checkpoints for one in finished]
+        self._groups = [(i, names, seeds) for i, one in enumerate(finished) for names, seeds in one.to_do()]
+        self._groups.reverse()
+        self._left = sum(len(names) * seeds.size * finished[i].checkpoints[-1] for i, names, seeds in self._groups)
+        self._spent: dict[int | None, tuple[float, float]] = {}  # seconds and rounds, by simulation, and (None) in all
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def next(self, workers: int) -> Task | None:
+        """The next task, or None if there is none left."""
+        if not self._groups:
+            return None
+        number, names, seeds = self._groups.pop()
+        checkpoints = self._checkpoints[number]
+        names, others = self._divided(names, seeds, workers)
+        size = self._size(number, len(names), checkpoints, workers)
+        if seeds.size > size:
+            self._groups.append((number, names + others, seeds[size:]))
+        if others:
+            self._groups.append((number, others, seeds[:size]))
+        rounds = len(names) * min(size, seeds.size) * checkpoints[-1]
+        self._left -= rounds
+        return Task(number, names, seeds[:size].tolist(), rounds)
+
+    def _divided(
+        self, names: tuple[str, ...], seeds: Integers, workers: int
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The policies of the next task and the others: all of them, unless that would leave workers idle."""
+        waiting = sum(group[2].size for group in self._groups) + seeds.size
+        count = len(names) if waiting >= workers else math.ceil(len(names) * waiting / workers)
+        return names[:count], names[count:]
+
+    def _size(self, number: int, policies: int, checkpoints: list[int], workers: int) -> int:
+        """How many seeds the next task gets."""
+        spent, rounds = self._spent.get(number) or self._spent.get(None) or (0.0, 0.0)
+        if not rounds:
+            return 1
+        pace = spent / rounds
+        wanted = max(SECONDS, workers / A_SECOND) * (1.0 if number in self._spent else 0.25)
+        fair = pace * self._left / (2 * workers)  # at the end, smaller ones: all workers should stop together
+        size = min(wanted, fair) / max(pace * policies * checkpoints[-1], 1e-9)
+        return max(1, min(int(size), ROWS // (policies * len(checkpoints))))
+
+    def learn(self, task: Task, seconds: float) -> None:
+        """Take note of how long a task took."""
+        for key in (task.simulation, None):
+            spent, rounds = self._spent.get(key, (0.0, 0.0))
+            self._spent[key] = FADING * spent + seconds, FADING * rounds + task.rounds
