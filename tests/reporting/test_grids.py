@@ -272,7 +272,7 @@ def test_who_knows_the_costs_or_did_not_play_everywhere_has_no_rank() -> None:
     """
     listed = standings(results(ran(text)))
     assert {one.policy: one.rank for one in listed} == {"oracle": None, "always-safe": 1, "safe-exp3": None}
-    assert words.standing(listed[-1], 2)[1] == "safe-exp3 (in 1 of 2 scenarios)"
+    assert words.standing(listed[-1], 2)[1] == "safe-exp3 (in 1 of 2)"
 
 
 def test_the_standings_are_in_the_report_and_their_data_beside_it(tmp_path: Path) -> None:

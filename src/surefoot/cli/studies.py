@@ -15,8 +15,8 @@ from surefoot.extras import MissingExtra
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.live import facts, headline, table, write_live_report
-from surefoot.reporting.report import FEW_SCENARIOS, write_report
-from surefoot.reporting.results import results
+from surefoot.reporting.report import FEW_SCENARIOS, write_report, write_results
+from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.served import Served, is_export
 from surefoot.reporting.standings import standings
 from surefoot.rules import RuleError
@@ -99,8 +99,9 @@ def carry_out(
         missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
         console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
-    show_tables(run, console)
-    report = write_report(run, out, command, figures=figures)
+    scenarios = results(run)
+    show_tables(scenarios, console)
+    report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
@@ -137,9 +138,8 @@ def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
     return earlier
 
 
-def show_tables(run: Run, console: Console) -> None:
+def show_tables(scenarios: list[ScenarioResult], console: Console) -> None:
     """The results of each scenario; of many, the standings."""
-    scenarios = [scenario for scenario in results(run) if scenario.policies]
     if len(scenarios) > FEW_SCENARIOS:
         console.print(words.standings_table(standings(scenarios), len(scenarios)))
         return
@@ -157,7 +157,7 @@ def show_scenarios(folder: Path, names: list[str]) -> None:
     except ValueError as error:
         raise refuse(error) from None
     for scenario in results(run):
-        if scenario.id in names and scenario.policies:
+        if scenario.id in names:
             console.print(words.table(scenario))
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
@@ -213,7 +213,7 @@ def show_run(folder: Path) -> None:
             highlight=False,
             markup=False,
         )
-    show_tables(run, console)
+    show_tables(results(run), console)
     versions = parts[0]["versions"]
     console.print(", ".join(f"{name} {version}" for name, version in versions.items()), style="dim", highlight=False)
 

@@ -75,9 +75,19 @@ def write_report(
     for name in only:
         if name not in ids:
             raise RuleError("scenario", f"be one of {', '.join(ids[:20])}{', ...' if len(ids) > 20 else ''}", name)
-    folder = Path(folder)
+    return write_results(run, results(run), Path(folder), command, figures, only)
+
+
+def write_results(
+    run: Run,
+    scenarios: list[ScenarioResult],
+    folder: Path,
+    command: str,
+    figures: bool | None = None,
+    only: Sequence[str] = (),
+) -> Path:
+    """Write the report of results that have been read."""
     folder.mkdir(parents=True, exist_ok=True)
-    scenarios = [scenario for scenario in results(run) if scenario.policies]
     grid = run.provenance.get("grid", {"scenarios": {}, "policies": {}})
     listed = standings(scenarios)
     look = look_of(run, listed, grid)

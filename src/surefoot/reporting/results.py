@@ -102,9 +102,10 @@ class ScenarioResult:
 
 
 def results(run: Run) -> list[ScenarioResult]:
-    """The scenarios of a run, each with the policies that played in it. Courses are read when they are asked for."""
+    """The scenarios of a run with the policies that played in them. Courses are read when they are asked for."""
     parts = zip(run.provenance["simulations"], run.finished, strict=True)
-    return [ScenarioResult(part, [policy_of(part, cell) for cell in finished.cells()]) for part, finished in parts]
+    found = [ScenarioResult(part, [policy_of(part, cell) for cell in finished.cells()]) for part, finished in parts]
+    return [scenario for scenario in found if scenario.policies]
 
 
 def policy_of(part: dict[str, Any], cell: Cell) -> PolicyResult:

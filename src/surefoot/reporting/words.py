@@ -81,7 +81,7 @@ def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
     """A row of the standings."""
     rank = "\N{EN DASH}" if one.rank is None else str(one.rank)
     span = "" if one.ranks is None or one.ranks[0] == one.ranks[1] else f" ({one.ranks[0]} to {one.ranks[1]})"
-    played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios} scenarios)"
+    played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios})"
     share = f"{one.unsafe_runs} of {one.runs} ({one.unsafe.low:.1%} to {one.unsafe.high:.1%})" if one.runs else ""
     return (
         rank + span,

@@ -65,11 +65,14 @@ class Estimate(NamedTuple):
 def estimate(study: Study, workers: int | None = None, seconds: float = SECONDS) -> Estimate:
     """Measure a few cells of a study, with as many workers as the study would have, and forecast the whole."""
     plans = [simulation.plan for simulation in study.simulations]
-    threads, begun = Options.checked(workers).workers, time.perf_counter()
+    threads = Options.checked(workers).workers
     samples: dict[int, Sample] = {}
     order = spread(plans)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the study itself has told them
+        short = [min(10, plans[order[0]].checkpoints[-1])]
+        timed(plans[order[0]]._replace(checkpoints=short, seeds=[0]), threads)  # what is done only once is not counted
+        begun = time.perf_counter()
         for place in order:
             samples[place] = measured(plans[place], threads, seconds / 4)
             if time.perf_counter() - begun > seconds:
