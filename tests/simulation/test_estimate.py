@@ -42,10 +42,11 @@ class Clock:
     def __init__(self) -> None:
         self.longest = 0
 
-    def __call__(self, plan: Plan, _: int) -> tuple[sf.Run, float]:
-        self.longest = max(self.longest, plan.checkpoints[-1])
+    def __call__(self, plans: list[Plan], _: int) -> tuple[sf.Run, float]:
+        self.longest = max(self.longest, *(plan.checkpoints[-1] for plan in plans))
         run = sf.simulate(sf.scenarios.make("three-arms-v1", horizon=10), {"x": sf.COLB}, 1, [10], 1)
-        return run, len(plan.policies) * len(plan.seeds) * self.seconds(plan.checkpoints[-1])
+        each = [len(plan.policies) * len(plan.seeds) * self.seconds(plan.checkpoints[-1]) for plan in plans]
+        return run, sum(each)
 
     @staticmethod
     def seconds(rounds: int) -> float:

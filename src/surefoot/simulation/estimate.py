@@ -18,6 +18,8 @@ from surefoot.simulation.study import Study
 
 SECONDS = 2.0
 """How long to measure, about."""
+BATCH = 8
+"""Number of scenarios that are measured together, as a study runs them."""
 FIRST, TIMES = 1_000, 8
 """Rounds of the first attempt at an episode, and how many times as many each further one has."""
 NOISE = 0.1
@@ -29,8 +31,9 @@ MOST_OFF = 3.0
 
 
 class Sample(NamedTuple):
-    """What was measured in one cell: seconds a round, from optimistic to pessimistic, and the size of the table."""
+    """What was measured in a few scenarios: seconds a round, from optimistic to pessimistic, and bytes of the table."""
 
+    rounds: int  # that they have in the study
     low: float
     high: float
     episodes: int
@@ -66,40 +69,40 @@ def estimate(study: Study, workers: int | None = None, seconds: float = SECONDS)
     """Measure a few cells of a study, with as many workers as the study would have, and forecast the whole."""
     plans = [simulation.plan for simulation in study.simulations]
     threads = Options.checked(workers).workers
-    samples: dict[int, Sample] = {}
+    samples: list[Sample] = []
     order = spread(plans)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the study itself has told them
-        short = [min(10, plans[order[0]].checkpoints[-1])]
-        timed(plans[order[0]]._replace(checkpoints=short, seeds=[0]), threads)  # what is done only once is not counted
+        short = plans[order[0]]._replace(checkpoints=[min(10, plans[order[0]].checkpoints[-1])], seeds=[0])
+        timed([short], threads)  # what is done only once is not counted
         begun = time.perf_counter()
-        for place in order:
-            samples[place] = measured(plans[place], threads, seconds / 4)
+        for first in range(0, len(order), BATCH):
+            samples.append(measured([plans[place] for place in order[first : first + BATCH]], threads, seconds / 4))
             if time.perf_counter() - begun > seconds:
                 break
     took = time.perf_counter() - begun
-    rounds = np.array([plans[place].rounds for place in samples], np.float64)
-    lows, highs = (np.array([getattr(sample, end) for sample in samples.values()]) for end in ("low", "high"))
+    rounds, lows, highs = (np.array([sample[i] for sample in samples], np.float64) for i in range(3))
     unseen = study.rounds - rounds.sum()
     off = uncertainty(rounds, rounds * (lows + highs) / 2) if unseen else 0.0
     low = rounds @ lows * (1 + unseen / rounds.sum() / (1 + off))
     high = rounds @ highs * (1 + unseen / rounds.sum() * (1 + off))
-    rows = [len(plan.policies) * len(plan.seeds) * len(plan.checkpoints) for plan in plans]
-    sizes = np.mean([[sample.memory, sample.disk] for sample in samples.values()], axis=0)
+    rows = sum(len(plan.policies) * len(plan.seeds) * len(plan.checkpoints) for plan in plans)
+    memory, disk = np.mean([[sample.memory, sample.disk] for sample in samples], axis=0)
+    seen = [plans[place] for place in order[: BATCH * len(samples)]]
     return Estimate(
         cells=sum(len(plan.policies) for plan in plans),
         scenarios=len(plans),
         policies=len({name for plan in plans for name in plan.policies}),
         episodes=sum(len(plan.policies) * len(plan.seeds) for plan in plans),
         rounds=study.rounds,
-        rows=sum(rows),
+        rows=rows,
         workers=threads,
         low=float(low) * (1 - NOISE),
         high=float(high) * (1 + NOISE),
-        memory=float(sum(n * (samples[i].memory if i in samples else sizes[0]) for i, n in enumerate(rows))),
-        disk=float(sum(n * (samples[i].disk if i in samples else sizes[1]) for i, n in enumerate(rows))),
-        measured_cells=sum(len(plans[i].policies) for i in samples),
-        measured_episodes=sum(sample.episodes for sample in samples.values()),
+        memory=float(rows * memory),
+        disk=float(rows * disk),
+        measured_cells=sum(len(plan.policies) for plan in seen),
+        measured_episodes=sum(sample.episodes for sample in samples),
         measured_seconds=took,
     )
 
@@ -118,36 +121,41 @@ def uncertainty(rounds: Floats, seconds: Floats) -> float:
     return float(min(interval.high / rate, MOST_OFF))
 
 
-def measured(plan: Plan, workers: int, seconds: float) -> Sample:
-    """Play a cell for more and more rounds, to its end if that is quick, and say what a round takes.
+def measured(plans: list[Plan], workers: int, seconds: float) -> Sample:
+    """Play a few scenarios for more and more rounds, to their end if that is quick, and say what a round takes.
 
     Where the end is not reached, the optimistic figure is what further rounds took, and the pessimistic one what all of
     them did: early rounds carry what an episode takes to begin with.
     """
-    last, rounds, before = plan.checkpoints[-1], FIRST, None
+    whole = sum(plan.rounds for plan in plans)
+    plans = [plan._replace(seeds=plan.seeds[:workers]) for plan in plans]
+    total, longest = sum(plan.rounds for plan in plans), max(plan.checkpoints[-1] for plan in plans)
+    rounds, before = FIRST, (0, 0.0)
     while True:
-        rounds = min(rounds, last)
-        checkpoints = sorted({*(at for at in plan.checkpoints if at <= rounds), rounds})
-        seeds = plan.seeds[:workers]
-        run, took = timed(plan._replace(seeds=seeds, checkpoints=checkpoints), workers)
-        played = len(plan.policies) * len(seeds)
-        if rounds == last:
-            low = high = took / last
-        elif took * TIMES < 2 * seconds:
-            rounds, before = rounds * TIMES, (rounds, took)
-            continue
-        else:
-            high = took / rounds
-            later = high / 2 if before is None else max(0.0, took - before[1]) / (rounds - before[0])
-            low = min(high, (took + later * (last - rounds)) / last)
-        return Sample(low / played, high / played, played, run.table.nbytes / run.table.num_rows, on_disk(run))
+        cut = [plan._replace(checkpoints=up_to(plan.checkpoints, rounds)) for plan in plans]
+        played = sum(plan.rounds for plan in cut)
+        run, took = timed(cut, workers)
+        if rounds >= longest or took * TIMES >= 2 * seconds:
+            break
+        rounds, before = rounds * TIMES, (played, took)
+    high = took / played
+    later = max(0.0, took - before[1]) / (played - before[0]) if before[0] else high / 2
+    low = min(high, (took + later * (total - played)) / total)
+    episodes = sum(len(plan.policies) * len(plan.seeds) for plan in plans)
+    return Sample(whole, low, high, episodes, run.table.nbytes / run.table.num_rows, on_disk(run))
 
 
-def timed(plan: Plan, workers: int) -> tuple[Run, float]:
-    """Carry out a plan, and say how long that takes."""
-    simulation, options = Simulation(plan), Options.checked(workers, False)
+def up_to(checkpoints: list[int], rounds: int) -> list[int]:
+    """The checkpoints of the first rounds."""
+    last = min(rounds, checkpoints[-1])
+    return sorted({*(at for at in checkpoints if at <= last), last})
+
+
+def timed(plans: list[Plan], workers: int) -> tuple[Run, float]:
+    """Carry out plans, and say how long that takes."""
+    simulations, options = [Simulation(plan) for plan in plans], Options.checked(workers, False)
     begun = time.perf_counter()
-    run = carried_out([simulation], options)
+    run = carried_out(simulations, options)
     return run, time.perf_counter() - begun
 
 
