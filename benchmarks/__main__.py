@@ -9,6 +9,7 @@ import numpy
 
 from benchmarks import (
     confidence,
+    episodes,
     estimators,
     feedback,
     forecast,
@@ -45,6 +46,7 @@ live_speed.report()
 live.report()
 service.report()
 simulation.report()
+episodes.report()
 feedback.report()
 linear.report()
 confidence.report()

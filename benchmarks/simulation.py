@@ -1,4 +1,4 @@
-"""Whole simulations: against ask and tell, against river's loop, one worker against two, and where the time goes."""
+"""Whole simulations: against ask and tell, against river's loop, one worker against two."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from river.bandit import Exp3
 
 import surefoot as sf
 from benchmarks.timing import best_of
-from surefoot.analysis import hindsight, ledger
-from surefoot.environments import costs, losses
-from surefoot.policies.solb import SOLB, HardMirror
+from surefoot.policies.solb import SOLB
 from surefoot.problem import Problem
 from surefoot.rules import Floats
 
@@ -96,38 +94,6 @@ def workers() -> None:
               f"with two, ratio {times[1] / times[2]:.2f}")  # fmt: skip
 
 
-def shares() -> None:
-    """Processor time by what it is spent on, with one worker."""
-    spent: dict[str, float] = {"kernels": 0.0, "random numbers": 0.0}
-
-    def timed(what: str, call: Any) -> Any:
-        def wrapper(*args: Any) -> Any:
-            started = time.thread_time()
-            result = call(*args)
-            spent[what] += time.thread_time() - started
-            return result
-
-        return wrapper
-
-    HardMirror.algorithm.play  # noqa: B018 - it is made on first use
-    places: list[tuple[Any, str, str]] = [
-        (HardMirror.algorithm, "play", "kernels"), (ledger, "add_world", "kernels"), (ledger, "add_play", "kernels"),
-        (hindsight, "best_vertex", "kernels"), (ledger, "squared_gap", "kernels"),
-        (losses.Bernoulli, "fill", "random numbers"), (costs.Bernoulli, "fill", "random numbers"),
-    ]  # fmt: skip
-    kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in places]
-    for owner, name, what in places:
-        inner = timed(what, getattr(owner, name))
-        setattr(owner, name, inner)
-    started = time.process_time()
-    sf.simulate(scenario(), {"solb": solb}, SEEDS, workers=1)
-    total = time.process_time() - started
-    for owner, name, value in kept:
-        setattr(owner, name, value)
-    told = ", ".join(f"{what} {share / total:.0%}" for what, share in spent.items())
-    print(f"processor time of simulate, K = 5, m = 1: {told}; together {sum(spent.values()) / total:.0%}")
-
-
 def one_command() -> None:
     head = f'seeds = {SEEDS}\nhorizon = {HORIZON}\nscenarios = [{{id = "stochastic-v1"}}]\n'
     study = head + 'policies = [{policy = "solb", preset = "paper"}]\n'
@@ -144,6 +110,5 @@ def report() -> None:
     against_ask_and_tell()
     against_river()
     workers()
-    shares()
     one_command()
     sys.stdout.flush()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 import surefoot as sf
 from surefoot.analysis import hindsight as module
 from surefoot.analysis.hindsight import Hindsight, vertices
-from surefoot.analysis.ledger import WorldLedger
+from surefoot.analysis.ledger import Settled, WorldLedger
 from surefoot.analysis.optimum import Benchmark
 from surefoot.rules import Floats
 from tests.analysis.test_optimum import solve_exactly
@@ -167,13 +167,13 @@ def test_small_costs_have_vertices_too() -> None:
 # Of equally good strategies, the one nearest to the safe one
 
 
-def settled(losses: list[list[float]], safe_arm: int) -> Benchmark:
+def settled(losses: list[list[float]], safe_arm: int) -> Settled:
     rounds = np.array(losses)
     n_arms = rounds.shape[1]
     problem = sf.Problem(n_arms, [0.9], 1000, safe=sf.SafeStrategy(np.eye(n_arms)[safe_arm], [0.1]))
-    ledger = WorldLedger(problem, Hindsight(np.full((1, n_arms), 0.1), np.array([0.9])))
+    ledger = WorldLedger(problem, Hindsight(np.full((1, n_arms), 0.1), np.array([0.9])), [len(rounds)])
     ledger.add(rounds)
-    return ledger.settle().benchmark
+    return ledger.settled()
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -181,20 +181,20 @@ def test_of_equal_arms_the_one_with_the_least_safety_complexity(order: tuple[int
     # arms 0 to 2 lose 1 in all; arm 3 is safe, loses 1.5, and arm 1 follows it best
     losses = np.array([[1.0, 0.5, 0.0, 0.75], [0.0, 0.5, 1.0, 0.75]])[:, order]
     best = settled(losses.tolist(), order.index(3))
-    assert best.strategy.tolist() == np.eye(4)[order.index(1)].tolist()
-    assert best.value == 1.0
+    assert best.benchmarks[0].tolist() == np.eye(4)[order.index(1)].tolist()
+    assert best.values[0] == 1.0
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_tie_that_rounding_broke_is_a_tie(order: tuple[int, ...]) -> None:
     # 0.1 + 0.2 is more than 0.3 by rounding; the arm that follows the safe one (0.1, then 0.2) is taken all the same
     losses = np.array([[0.1, 0.3, 0.15], [0.2, 0.0, 0.25]])[:, order]
-    assert settled(losses.tolist(), order.index(2)).strategy.tolist() == np.eye(3)[order.index(0)].tolist()
+    assert settled(losses.tolist(), order.index(2)).benchmarks[0].tolist() == np.eye(3)[order.index(0)].tolist()
 
 
 def test_less_loss_comes_before_less_complexity() -> None:
     losses = [[1.0, 0.5, 0.5], [0.0, 0.5 + 1e-9, 0.75]]
-    assert settled(losses, 2).strategy.tolist() == [1.0, 0.0, 0.0]
+    assert settled(losses, 2).benchmarks[0].tolist() == [1.0, 0.0, 0.0]
 
 
 # Too many vertices

@@ -39,7 +39,7 @@ CHECKPOINTS = [1, 50, 600]
 def local() -> Iterator[Any]:
     """Two workers, one thread each."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=60
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
     ) as processes:
         yield processes
 

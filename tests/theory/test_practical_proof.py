@@ -168,9 +168,9 @@ def path(name: str, known_end: bool, seed: int = 11, cls: Any = sf.SOLB, confide
     write()
     squares = [(x[arm] * z) ** 2 for x, arm, z in zip(rows["proposals"], rows["arms"], rows["fed"])]
     assert float(learner_of(policy).spent[0]) == pytest.approx(sum(squares))  # what is written down is what was fed
-    ledger = WorldLedger(given, Hindsight(scenario.mean_costs, given.thresholds))
+    ledger = WorldLedger(given, Hindsight(scenario.mean_costs, given.thresholds), [ROUNDS])
     ledger.add(np.array(rows["losses"]))
-    best = ledger.settle().benchmark.strategy
+    best = ledger.settled().benchmarks[0]
     return Path(problem, scenario.mean_costs, best, *(np.array(rows[key]) for key in Path._fields[3:]))
 
 

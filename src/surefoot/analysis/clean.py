@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from surefoot.analysis.hindsight import Hindsight
-from surefoot.analysis.optimum import Benchmark
+from surefoot.kernels.types import Integers
 from surefoot.kernels.watch import watch
 from surefoot.problem import Problem
 from surefoot.rules import Floats
@@ -19,18 +21,22 @@ class CleanEvent:
         listed = np.zeros((0, problem.n_arms)) if self._vertices is None else self._vertices
         self.eye = watch(hindsight.mean_costs, problem.limits, truncated(listed, problem))
 
-    def entry(self, benchmark: Benchmark) -> dict[str, bool | None]:
-        """Whether E(delta) held, and whether the benchmark's truncation was in every safe set; None if not known."""
-        if self.eye.rounds[0] == 0:  # a policy without bounds, or a problem without thresholds
-            return {"clean": None, "benchmark_kept": None}
-        if self.eye.rounds_above[0] == 0:
-            kept: bool | None = True
-        elif self._vertices is None:  # too many to check one by one
-            kept = None
-        else:
-            which = (self._vertices == benchmark.strategy).all(axis=1)
-            kept = not bool(self.eye.left[which].any())
-        return {"clean": bool(self.eye.missed[0] == 0), "benchmark_kept": kept}
+    def columns(self, seen: Integers, benchmarks: Floats) -> dict[str, Any]:
+        """Whether E(delta) held, and whether the benchmark's truncation was in every safe set, up to each checkpoint.
+
+        `seen` has the counts of the eye at each checkpoint, (n, 3): rounds, missed, rounds above. A column is a pair:
+        the answers, and whether they are known.
+        """
+        rounds, missed, above = seen.T
+        known = rounds > 0  # not of a policy without bounds, or in a problem without thresholds
+        kept, sure = np.ones(len(seen), bool), known.copy()
+        for n in np.flatnonzero(above):
+            if self._vertices is None:  # too many to check one by one
+                sure[n] = False
+            else:
+                left = self.eye.left[(self._vertices == benchmarks[n]).all(axis=1)]
+                kept[n] = not ((left > 0) & (left <= rounds[n])).any()
+        return {"clean": (missed == 0, known), "benchmark_kept": (kept, sure)}
 
 
 def truncated(strategies: Floats, problem: Problem) -> Floats:

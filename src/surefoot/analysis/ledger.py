@@ -12,81 +12,117 @@ and the first is the sum of the others.
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from surefoot.analysis.hindsight import Hindsight
-from surefoot.analysis.optimum import Benchmark
-from surefoot.kernels.ledger import add_play, add_world, play_sums, squared_gap, world_sums
+from surefoot.analysis.hindsight import TIED, Hindsight
+from surefoot.kernels.ledger import (
+    Account,
+    PlayRows,
+    add_play,
+    add_world,
+    play_rows,
+    play_sums,
+    squared_gap,
+    world_rows,
+    world_sums,
+)
 from surefoot.problem import Problem
 from surefoot.rules import Floats
 
+NO_COSTS = np.zeros((1, 0, 0))
+
 
 class Settled(NamedTuple):
-    """Totals of the losses up to a checkpoint."""
+    """Totals of the losses up to each of n checkpoints."""
 
-    losses: Floats  # (K,) of each arm
-    benchmark: Benchmark
-    safety_complexity: float | None  # None without a safe strategy
+    losses: Floats  # (n, K) of each arm
+    benchmarks: Floats  # (n, K) the best strategy
+    values: Floats  # (n,) its loss
+    safety_complexity: Floats | None  # (n,); None without a safe strategy
 
 
 class WorldLedger:
-    """Sums of the losses, and the best strategy in hindsight."""
+    """Sums of the losses, and the best strategy in hindsight, at the checkpoints."""
 
-    def __init__(self, problem: Problem, hindsight: Hindsight) -> None:
+    def __init__(self, problem: Problem, hindsight: Hindsight, checkpoints: Sequence[int]) -> None:
         self._hindsight = hindsight
         self._sums = world_sums(problem.n_arms)
-        self._safe = None if problem.safe is None else problem.safe.strategy.copy()
-        self._anchor = np.zeros(problem.n_arms) if self._safe is None else self._safe
+        self._rows = world_rows(np.array(checkpoints, np.int64), problem.n_arms)
+        self._vertices = np.zeros((0, problem.n_arms)) if hindsight.vertices is None else hindsight.vertices
+        self._has_safe = problem.safe is not None
+        self._anchor = anchor(problem)
+        self._solved: list[Floats] = []  # where vertices are not listed
 
     def add(self, losses: Floats) -> None:
         """Add the losses of a block of rounds."""
-        add_world(self._sums, losses, self._anchor)
+        if self._hindsight.vertices is not None:
+            self._add(losses)
+            return
+        before, rows = int(self._sums.rounds[0]), self._rows
+        inside = [int(stop) - before for stop in rows.stops if before < stop <= before + len(losses)]
+        for begin, end in zip([0, *inside], [*inside, len(losses)], strict=True):
+            self._add(losses[begin:end])
+            if end in inside and len(self._solved) < rows.taken[0]:
+                self._solve(len(self._solved))
 
-    def settle(self) -> Settled:
-        """Find the best strategy for the losses so far, and how far the safe one is from it."""
-        losses, squares = self._sums.losses[0].copy(), self._sums.squares
-        benchmark = self._hindsight.best(losses, squares)
-        gap = math.sqrt(squared_gap(squares, benchmark.strategy))
-        return Settled(losses, benchmark, None if self._safe is None else gap)
+    def _add(self, losses: Floats) -> None:
+        add_world(self._sums, self._rows, losses, self._anchor, self._vertices, TIED)
+
+    def _solve(self, n: int) -> None:
+        best = self._hindsight.best(self._rows.losses[n], self._sums.squares).strategy
+        self._rows.squared_gaps[n] = squared_gap(self._sums.squares, best)
+        self._solved.append(best)
+
+    def settled(self) -> Settled:
+        """The totals at all checkpoints, when all blocks have been added."""
+        rows = self._rows
+        if self._hindsight.vertices is None:
+            best = np.array(self._solved)
+        else:
+            best = self._vertices[rows.best]
+        complexity = np.sqrt(rows.squared_gaps) if self._has_safe else None
+        return Settled(rows.losses, best, dots(best, rows.losses), complexity)
 
 
 class PlayLedger:
-    """Sums of what a policy played."""
+    """Sums of what a policy played, at the checkpoints."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._thresholds = problem.thresholds.copy()
-        self._anchor = np.zeros(problem.n_arms) if problem.safe is None else problem.safe.strategy.copy()
-        self._sums = play_sums(problem.n_arms, problem.n_constraints)
-        self._last = 0
+    def __init__(self, problem: Problem, checkpoints: Sequence[int]) -> None:
+        sums = play_sums(problem.n_arms, problem.n_constraints)
+        self.rows: PlayRows = play_rows(np.array(checkpoints, np.int64), problem.n_arms, problem.n_constraints)
+        self.account = Account(sums, self.rows, NO_COSTS, problem.thresholds.copy(), anchor(problem))
 
     def add(self, losses: Floats, mean_costs: Floats, strategies: Floats, safe_weights: Floats) -> None:
         """Add the strategies of a block of rounds, with their losses and mean costs, (1, m, K) or (n, m, K)."""
-        add_play(self._sums, losses, strategies, safe_weights, mean_costs, self._thresholds, self._anchor)
+        add_play(self.account._replace(mean_costs=mean_costs), losses, strategies, safe_weights)
 
-    def entry(self, world: Settled) -> dict[str, Any]:
-        """The account up to now; `allocation` is since the last one."""
-        sums, benchmark, best = self._sums, world.benchmark, world.benchmark.strategy
-        rounds, until_loose = int(sums.rounds[0]), int(sums.rounds_until_loose[0])
-        weighted, violations = sums.weighted_losses[0], sums.violations[0]
-        allocation = sums.allocation / (rounds - self._last)
-        sums.allocation[:] = 0.0
-        self._last = rounds
+    def columns(self, world: Settled) -> dict[str, Floats | None]:
+        """The account up to each checkpoint, by column; `allocation` is since the one before."""
+        rows, best = self.rows, world.benchmarks
+        weighted, violations = rows.weighted_losses, rows.violations
         return {
-            "round": rounds,
-            "loss": float(sums.loss[0, 0]),
-            "regret": float(sums.loss[0, 0] - benchmark.value),
-            "safety_regret": float(weighted @ (self._anchor - best)),
-            "learning_regret": float(sums.learning_loss[0, 0] - (world.losses - weighted) @ best),
-            "violation": float(violations.max(initial=0.0)),
-            "violations": violations.tolist(),
-            "rounds_in_violation": int(sums.rounds_over[0]),
-            "worst_margin": float(sums.worst_margin[0]) if violations.size else None,
-            "rounds_until_loose": until_loose if until_loose >= 0 else None,
-            "bandit_complexity": benchmark.value,
+            "loss": rows.loss,
+            "regret": rows.loss - world.values,
+            "safety_regret": dots(weighted, self.account.safe_strategy - best),
+            "learning_regret": rows.learning_loss - dots(world.losses - weighted, best),
+            "violation": violations.max(axis=1, initial=0.0),
+            "violations": violations,
+            "worst_margin": rows.worst_margin if violations.shape[1] else None,
+            "bandit_complexity": world.values,
             "safety_complexity": world.safety_complexity,
-            "allocation": allocation.tolist(),
-            "benchmark": best.tolist(),
+            "allocation": rows.allocation / np.diff(rows.stops, prepend=0)[:, None],
+            "benchmark": best,
         }
+
+
+def anchor(problem: Problem) -> Floats:
+    """The safe strategy; zeros if there is none."""
+    return np.zeros(problem.n_arms) if problem.safe is None else problem.safe.strategy.copy()
+
+
+def dots(one: Floats, two: Floats) -> Floats:
+    """The scalar products of the rows, each as ``one[n] @ two[n]`` to the bit."""
+    return np.asarray(np.matmul(one[:, None, :], two[:, :, None])[:, 0, 0])

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from surefoot.environments.losses import SWITCH, increasing
 from surefoot.environments.model import Model
 from surefoot.environments.tables import cost_means, rank, read_array, read_columns
+from surefoot.kernels.draws import BETA, Drawn, flips
 from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, number, numbers
 
 __all__ = ["Bernoulli", "Beta", "Costs", "Drifting", "Fixed", "FromTable", "Switching"]
@@ -37,6 +38,10 @@ class Costs(Model, ABC):
     @abstractmethod
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
         """Write the costs of the rounds from `first` on into `out`, (rounds, constraints, arms)."""
+
+    def drawn(self, seed: int) -> Drawn | None:
+        """The model in compiled code, which draws by counter; None if it has no such code."""
+        return None
 
     @property
     def phases(self) -> Floats:
@@ -81,6 +86,10 @@ class Bernoulli(Costs):
             rng.random(out=out)
             np.less(out, self.means, out=out)
 
+    def drawn(self, seed: int) -> Drawn | None:
+        own = type(self).fill is not Bernoulli.fill
+        return None if own or self.correlation else flips(seed, self.means[None])
+
 
 class Beta(Costs):
     """Costs from Beta distributions: the larger the concentration, the closer to their means.
@@ -106,15 +115,25 @@ class Beta(Costs):
         self.correlation = float(number("correlation", correlation, SHARE))
 
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
-        concentration = np.broadcast_to(self.concentration[:, None], self.means.shape)
-        flips = (concentration < NEXT_TO_NOTHING) | (self.means == 0.0) | (self.means == 1.0)
-        ones = np.where(flips, 1.0, concentration * self.means)  # Beta(1, 1) is uniform: a flip is then a comparison
-        zeros = np.where(flips, 1.0, concentration - ones)
+        flipped, ones, zeros = self._parameters()
         if self.correlation:
             out[...] = betaincinv(ones, zeros, ndtr(correlated(out.shape, self.correlation, rng)))
         else:
             out[...] = rng.beta(ones, zeros, out.shape)
-        out[:, flips] = out[:, flips] < self.means[flips]
+        out[:, flipped] = out[:, flipped] < self.means[flipped]
+
+    def _parameters(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Where coins are flipped, and both parameters of the distributions elsewhere."""
+        concentration = np.broadcast_to(self.concentration[:, None], self.means.shape)
+        flipped = (concentration < NEXT_TO_NOTHING) | (self.means == 0.0) | (self.means == 1.0)
+        ones = np.where(flipped, 1.0, concentration * self.means)  # Beta(1, 1) is uniform: a flip is then a comparison
+        return flipped, ones, np.where(flipped, 1.0, concentration - ones)
+
+    def drawn(self, seed: int) -> Drawn | None:
+        if type(self).fill is not Beta.fill or self.correlation:
+            return None
+        flipped, ones, zeros = self._parameters()
+        return flips(seed, self.means[None])._replace(kind=BETA, ones=np.where(flipped, 0.0, ones), zeros=zeros)
 
 
 class Changing(Costs):
@@ -152,6 +171,9 @@ class Switching(Changing):
     def means_in(self, first: int, rounds: int) -> Floats:
         return self.by_phase[np.searchsorted(self.at, np.arange(first, first + rounds), side="right")]
 
+    def drawn(self, seed: int) -> Drawn | None:
+        return flips(seed, self.by_phase, self.at) if fills_as(self, Switching) else None
+
 
 class Drifting(Changing):
     """Coin flips whose means move in a straight line, from `start` in the first round to `end` in the last.
@@ -184,6 +206,11 @@ class Drifting(Changing):
             raise RuleError("rounds", "be given, or the model be part of a scenario", None)
         passed = np.minimum(np.arange(first, first + rounds) / (self.rounds - 1), 1.0)[:, None, None]
         return np.asarray((1 - passed) * self.start + passed * self.end)
+
+    def drawn(self, seed: int) -> Drawn | None:
+        if self.rounds is None or not fills_as(self, Drifting):
+            return None
+        return flips(seed, np.stack([self.start, self.end]), way=self.rounds - 1)
 
 
 class Fixed(Costs):
@@ -228,6 +255,11 @@ class FromTable(Bernoulli):
 
     def __init__(self, path: str | Path, correlation: float = 0.0) -> None:
         super().__init__(cost_means(read_columns(path)), correlation)
+
+
+def fills_as(model: Changing, kind: type[Changing]) -> bool:
+    """True if a model draws as this class does, and is not a subclass that does it in its own way."""
+    return type(model).fill is Changing.fill and type(model).means_in is kind.means_in
 
 
 def correlated(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> Floats:

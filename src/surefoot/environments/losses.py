@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from surefoot.environments.model import Model
 from surefoot.environments.tables import rank, read_array
+from surefoot.kernels.adversary import MOST_LIKELY, MOST_PLAYED, Foe
+from surefoot.kernels.draws import Drawn, flips
 from surefoot.rules import SHARE, WHOLE, Floats, Range, RuleError, frozen, number, numbers
 
 __all__ = [
@@ -43,6 +45,10 @@ class Losses(Model, ABC):
         `costs` are the costs of the same rounds, (rounds, constraints, arms), for losses that go with them.
         """
 
+    def drawn(self, seed: int, horizon: int) -> Drawn | None:
+        """The model in compiled code, which draws by counter; None if it has no such code."""
+        return None
+
 
 class Seen(NamedTuple):
     """What an adversary knows before a round: the history of the earlier rounds."""
@@ -64,6 +70,10 @@ class Adversary(Model, ABC):
     @abstractmethod
     def respond(self, out: Floats, seen: Seen, rng: np.random.Generator) -> None:
         """Write the losses of the coming round into `out`."""
+
+    def foe(self) -> Foe | None:
+        """The adversary in compiled code, before the first round; None if it has no such code."""
+        return None
 
 
 class Bernoulli(Losses):
@@ -91,6 +101,9 @@ class Bernoulli(Losses):
     def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
         rng.random(out=out)
         np.less(out, self.means, out=out)
+
+    def drawn(self, seed: int, horizon: int) -> Drawn | None:
+        return flips(seed, self.means[None, None]) if type(self).fill is Bernoulli.fill else None
 
 
 class Switching(Losses):
@@ -120,6 +133,9 @@ class Switching(Losses):
         phases = np.searchsorted(self.at, np.arange(first, first + len(out)), side="right")
         np.less(out, self.means[phases], out=out)
 
+    def drawn(self, seed: int, horizon: int) -> Drawn | None:
+        return flips(seed, self.means[:, None], self.at) if type(self).fill is Switching.fill else None
+
 
 class Drifting(Losses):
     """Coin flips whose means move in a straight line, from `start` in the first round to `end` in the last.
@@ -143,6 +159,10 @@ class Drifting(Losses):
         rng.random(out=out)
         passed = np.arange(first, first + len(out))[:, None] / (horizon - 1)
         np.less(out, (1 - passed) * self.start + passed * self.end, out=out)
+
+    def drawn(self, seed: int, horizon: int) -> Drawn | None:
+        own = type(self).fill is not Drifting.fill
+        return None if own else flips(seed, np.stack([self.start, self.end])[:, None], way=horizon - 1)
 
 
 class Fixed(Losses):
@@ -228,6 +248,13 @@ class RaiseMostPlayed(Adversary):
         raised = (1.0 - self.strength) * self.means
         raised[self.target(seen)] += self.strength
         np.less(rng.random(out.size), raised, out=out)
+
+    def foe(self) -> Foe | None:
+        targets = {RaiseMostPlayed.target: MOST_PLAYED, PunishProposal.target: MOST_LIKELY}
+        target = targets.get(type(self).target)
+        if target is None or type(self).respond is not RaiseMostPlayed.respond:
+            return None
+        return Foe(target, (1.0 - self.strength) * self.means, self.strength, np.zeros(self.means.size))
 
 
 class PunishProposal(RaiseMostPlayed):

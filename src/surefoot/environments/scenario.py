@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from surefoot.environments.costs import Bernoulli, Costs
 from surefoot.environments.feedback import Feedback
 from surefoot.environments.losses import Adversary, Losses, OfSuccess
 from surefoot.problem import Problem
-from surefoot.rules import SHARE, Floats, RuleError, numbers
+from surefoot.rules import SHARE, Floats, RuleError, choice, numbers
 
 WANTED = {"problem": "a Problem", "losses": "a model of losses", "costs": "a model of costs"}
+RANDOM = ("numpy", "counter")
+"""How the random numbers of a world are made: one after the other, or each by its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Scenario:
         Names of the constraints.
     feedback
         A `Feedback`: when feedback arrives, and whether it does. By default at once, always.
+    random
+        How the random numbers of the world are made: "numpy" or "counter", as `simulate` explains.
 
     Examples
     --------
@@ -57,6 +62,7 @@ class Scenario:
     arms: tuple[str, ...] = ()
     guardrails: tuple[str, ...] = ()
     feedback: Feedback | None = None
+    random: str = "numpy"
 
     def __post_init__(self) -> None:
         if not is_name(self.id):
@@ -69,6 +75,7 @@ class Scenario:
                 raise RuleError(name, f"be {WANTED[name]}", part)
         if not isinstance(self.feedback, Feedback | None):
             raise RuleError("feedback", "be a Feedback", self.feedback)
+        choice("random", self.random, RANDOM)
         object.__setattr__(self, "costs", self.costs.over(self.problem.rounds))
         self._check_sizes()
         self._check_promise()
@@ -119,6 +126,12 @@ class Scenario:
         """True if the losses react to what is played."""
         return isinstance(self.losses, Adversary)
 
+    def drawn_by(self, random: str) -> Self:
+        """The same scenario, whose random numbers are made in another way."""
+        other = copy.copy(self)
+        object.__setattr__(other, "random", choice("random", random, RANDOM))
+        return other
+
     def to_dict(self) -> dict[str, Any]:
         """The scenario as JSON-able data, for provenance."""
         return {
@@ -131,6 +144,7 @@ class Scenario:
             "arms": list(self.arms),
             "guardrails": list(self.guardrails),
             "feedback": None if self.feedback is None else self.feedback.to_dict(),
+            "random": self.random,
         }
 
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from textwrap import indent
 from typing import Any, Generic, TypeVar, cast
 
+from surefoot.kernels.adversary import respond
 from surefoot.kernels.compile import compiled, compiled_apart, merged
 from surefoot.kernels.costs import observe as observe_costs
+from surefoot.kernels.draws import draw_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
+from surefoot.kernels.ledger import add_round
+from surefoot.kernels.notes import next_stop, note, note_waiting
 from surefoot.kernels.queue import NONE, OVER, admit, due
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
@@ -51,6 +56,7 @@ class Algorithm(Generic[S]):
         self.state, self.update, self.random = state, update, random
         self.layout: Layout = layout_of(cast(Any, state))
         self._begin, self._restore = begin, restore or begin
+        self._plays: dict[str, Callable[..., int]] = {}
 
     @cached_property
     def step(self) -> Callable[..., int]:
@@ -93,64 +99,78 @@ def tell(floats, integers, {self._chance}rows, observed):
 """
         return compiled_apart(self._made(source, "tell", self.update, step=self.step))
 
-    @cached_property
-    def play(self) -> Callable[..., int]:
-        """Play a block of rounds; return how many were played, negative if the last one found the safe set empty."""
+    def play(self, *, queued: bool = False, against: bool = False, drawn: bool = False) -> Callable[..., int]:
+        """Play a block of rounds; made when it is first asked for, one for each combination of what may be.
+
+        It takes the two buffers, a generator, an eye, the `Notes`, losses, costs, strategies, safe weights, room for
+        the costs of a round and the round of the block to begin with; then a queue and what happens to feedback, if
+        feedback is queued; a `Foe`, if one answers; and a model of the costs, if they are drawn when an arm is played.
+
+        It returns the number of rounds of the block when it has played them. If the safe set was found empty in round
+        t, it returns -(t + 1): call again, to begin with the round after it, or with that same round if feedback is
+        queued, because the round is not over then.
+        """
+        name = "play" + "_queued" * queued + "_against" * against + "_drawn" * drawn
+        if name not in self._plays:
+            source = self._play_source(name, queued, against, drawn)
+            self._plays[name] = compiled_apart(self._made(source, name, self.update, step=self.step))
+        return self._plays[name]
+
+    def _play_source(self, name: str, queued: bool, against: bool, drawn: bool) -> str:
+        further = ", queue, fates" * queued + ", foe" * against + ", model" * drawn
         watched = "known" in getattr(self.state, "_fields", ())
-        source = f"""
-def play(floats, integers, generator, eye, losses, costs, strategies, safe_weights, observed):
-    state = opened(floats, integers)
-    strategy = state.strategy
-    for t in range(len(losses)):
+        choose = f"""
         for a in range(strategy.size):
             strategies[t, a] = strategy[a]
         safe_weights[t] = state.safe_weight[0]
+        {"respond(foe, losses, t, strategy)" * against}
         arm = draw(strategy, generator.random())
-        for i in range(observed.size):
-            observed[i] = costs[t, i, arm]
+        {"foe.counts[arm] += 1.0" * against}
+        {"draw_costs(model, costs, t, arm)" * drawn}
+        if accounted:
+            add_round(notes.account, t, losses, strategy, state.safe_weight[0])
         weight = 1.0 - state.safe_weight[0]
-        status = step(state, {self._chance}arm, strategy[arm], weight, losses[t, arm], observed)
-        {"look(eye, state.known.lower, state.known.upper, arm)" if watched else "pass"}
+"""
+        learn = f"""
+        status = step(state, {self._chance}arm, propensity, weight, loss, observed)
+        {"look(eye, state.known.lower, state.known.upper, arm)" * watched}
         if status == EMPTY:
             return -(t + 1)
-    return len(losses)
 """
-        return compiled_apart(self._made(source, "play", self.update, step=self.step))
-
-    @cached_property
-    def play_queued(self) -> Callable[..., int]:
-        """Play a block of rounds with feedback through a queue; return how many were played.
-
-        If the safe set was found empty in round t of the block, return -(t + 1). The round is not over then: call again
-        for the rounds from t on.
-        """
-        watched = "known" in getattr(self.state, "_fields", ())
-        source = f"""
-def play_queued(floats, integers, generator, eye, losses, costs, strategies, safe_weights, observed, queue, fates):
-    state = opened(floats, integers)
-    strategy = state.strategy
-    for t in range(len(losses)):
+        at_once = f"""{choose}
+        for i in range(observed.size):
+            observed[i] = costs[t, i, arm]
+        propensity, loss = strategy[arm], losses[t, arm]
+{learn}
+"""
+        later = f"""
         if queue.stage[0] == OVER:
-            for a in range(strategy.size):
-                strategies[t, a] = strategy[a]
-            safe_weights[t] = state.safe_weight[0]
-            arm = draw(strategy, generator.random())
-            admit(queue, arm, strategy[arm], 1.0 - state.safe_weight[0], losses, costs, fates, t)
+{indent(choose, "    ")}
+            admit(queue, arm, strategy[arm], weight, losses, costs, fates, t)
         slot = due(queue)
         while slot != NONE:
-            arm = queue.arms[slot]
+            arm, loss = queue.arms[slot], queue.losses[slot]
+            propensity, weight = queue.propensities[slot], queue.weights[slot]
             for i in range(observed.size):
                 observed[i] = queue.costs[slot, i]
-            status = step(
-                state, {self._chance}arm, queue.propensities[slot], queue.weights[slot], queue.losses[slot], observed
-            )
-            {"look(eye, state.known.lower, state.known.upper, arm)" if watched else "pass"}
-            if status == EMPTY:
-                return -(t + 1)
+{indent(learn, "    ")}
             slot = due(queue)
+"""
+        return f"""
+def {name}(floats, integers, generator, eye, notes, losses, costs, strategies, safe_weights, observed, begin{further}):
+    state = opened(floats, integers)
+    strategy = state.strategy
+    stop, accounted = next_stop(notes), notes.stops.size > 0
+    for t in range(begin, len(losses)):
+        if t == stop:
+            {"note_waiting(notes, queue)" * queued}
+            stop = note(notes, floats, eye)
+{later if queued else at_once}
+    if stop == len(losses):
+        {"note_waiting(notes, queue)" * queued}
+        note(notes, floats, eye)
     return len(losses)
 """
-        return compiled_apart(self._made(source, "play_queued", self.update, step=self.step))
 
     @cached_property
     def begin(self) -> Callable[..., None]:
@@ -195,7 +215,9 @@ def observe(floats, integers, arm, costs):
         """A Python entry point to a kernel. Its name is unique for each pair of kernel and state."""
         door: Callable[..., Any] = executed(
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
-            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, **names,
+            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
+            note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
+            **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door

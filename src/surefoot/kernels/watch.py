@@ -23,7 +23,7 @@ class Watch(NamedTuple):
     limits: Floats  # (m,) alpha_i + K / T
     comparators: Floats  # (n, K) truncated strategies; the benchmark will be one of them
     above: Integers  # (m, K) 1 where the lower bound is above the true cost now
-    left: Integers  # (n,) 1 for a comparator that was ever outside the safe set
+    left: Integers  # (n,) how many rounds were watched when a comparator was first outside the safe set; 0: never
     rounds: Integers  # (1,) watched
     missed: Integers  # (1,) rounds after which a bound of the played arm did not hold
     places_above: Integers  # (1,) how many entries of `above` are 1 now
@@ -62,8 +62,8 @@ def look(eye: Watch, lower: Floats, upper: Floats, arm: int) -> None:
     if eye.places_above[0] > 0:
         eye.rounds_above[0] += 1
         for n in range(eye.left.size):
-            if eye.left[n] == 0:
-                eye.left[n] = 0 if inside(lower, eye.limits, eye.comparators[n]) else 1
+            if eye.left[n] == 0 and not inside(lower, eye.limits, eye.comparators[n]):
+                eye.left[n] = eye.rounds[0]
 
 
 @compiled

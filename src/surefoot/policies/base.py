@@ -8,14 +8,18 @@ import threading
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
+from operator import attrgetter
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import surefoot.policies.saving as saving
+from surefoot.kernels.adversary import Foe
+from surefoot.kernels.draws import Drawn
 from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
+from surefoot.kernels.notes import UNNOTED, Notes
 from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due
 from surefoot.kernels.types import CONTRADICTED, Integers
 from surefoot.kernels.watch import IDLE, Watch, look
@@ -51,6 +55,31 @@ NOT_COPIED = {
 
 NO_COSTS = np.zeros(0)
 BLOCK = ("losses", "costs", "strategies", "safe_weights")
+
+
+class Setting(NamedTuple):
+    """How the rounds of a simulated block go, where they are not plain."""
+
+    waiting: Waiting | None  # feedback does not come at once
+    foe: Foe | None  # an adversary turns the losses, which are coins until then, into losses
+    model: Drawn | None  # the costs of an arm are drawn when it is played
+    notes: Notes  # what is noted at checkpoints
+
+
+PLAIN = Setting(None, None, None, UNNOTED)
+
+
+class Leaf(property):
+    """A property that shows a leaf of the state: an array, or the number of a leaf that counts."""
+
+    def __init__(self, path: str, doc: str, *, count: bool = False) -> None:
+        self.path, read = tuple(path.split(".")), attrgetter(path)
+
+        def shown(policy: Any) -> Any:
+            leaf = read(policy._state)
+            return int(leaf[0]) if count else policy._shown(leaf)
+
+        super().__init__(shown, doc=doc)
 
 
 class Contradiction(UserWarning):
@@ -303,7 +332,7 @@ class Policy(Generic[S]):
         with self._lock:
             if self._round + len(rows) > self._last:
                 self._refuse("tell_many")
-            if self.algorithm.update is not None and not self._in_turn and self._eye is None:
+            if self.plays_compiled and self._eye is None:
                 self._learn_rows(np.ascontiguousarray(rows, np.float64))
             else:
                 for arm, propensity, weight, loss, *costs in rows.tolist():
@@ -340,7 +369,7 @@ class Policy(Generic[S]):
         safe_weights
             Filled with the weight of the safe strategy in it, (n,).
         """
-        self._live(losses, costs, strategies, safe_weights, None)
+        self._live(losses, costs, strategies, safe_weights, PLAIN)
         if self._alarmed or self.contradicted:
             self._warn()
 
@@ -352,14 +381,28 @@ class Policy(Generic[S]):
         The arguments are those of `live`, and in `waiting` the decisions that wait, and what happens to the feedback of
         each round.
         """
-        self._live(losses, costs, strategies, safe_weights, waiting)
+        self._live(losses, costs, strategies, safe_weights, PLAIN._replace(waiting=waiting))
         if self._alarmed or self.contradicted:
             self._warn()
 
-    def _live(
-        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None
+    def live_in(
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, setting: Setting
     ) -> None:
-        n, n_arms, n_constraints = len(losses), self.problem.n_arms, self.problem.n_constraints
+        """Play a block of rounds in a simulation. The arguments are those of `live`, and how the rounds go.
+
+        A policy without compiled rounds (`plays_compiled`) takes no adversary, draws no costs and notes nothing.
+        """
+        self._live(losses, costs, strategies, safe_weights, setting)
+        if self._alarmed or self.contradicted:
+            self._warn()
+
+    def _live(self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, setting: Setting) -> None:
+        n, n_arms, n_constraints, waiting = (
+            len(losses),
+            self.problem.n_arms,
+            self.problem.n_constraints,
+            setting.waiting,
+        )
         shapes = (n, n_arms), (n, n_constraints, n_arms), (n, n_arms), (n,)
         for name, array, shape in zip(BLOCK, (losses, costs, strategies, safe_weights), shapes, strict=True):
             if array.shape != shape:
@@ -376,8 +419,8 @@ class Policy(Generic[S]):
                     f"a call with {sum(map(len, self._open.values()))} open",
                 )  # fmt: skip
             before = 0 if waiting is None else waiting.queue.learnt.item()
-            if self.algorithm.update is not None and not self._in_turn:
-                self._live_compiled(losses, costs, strategies, safe_weights, waiting)
+            if self.plays_compiled:
+                self._live_compiled(losses, costs, strategies, safe_weights, setting)
             elif waiting is None:
                 self._live_in_turn(losses, costs, strategies, safe_weights)
             else:
@@ -385,6 +428,11 @@ class Policy(Generic[S]):
             learnt = n if waiting is None else waiting.queue.learnt.item() - before
             self._round += learnt
             self._asked += learnt
+
+    @property
+    def plays_compiled(self) -> bool:
+        """True if blocks of rounds are played in compiled code."""
+        return self.algorithm.update is not None and not self._in_turn
 
     def watched(self, eye: Watch) -> None:
         """Let an observer who knows the true costs check the confidence bounds after every round."""
@@ -419,20 +467,17 @@ class Policy(Generic[S]):
                 self._look(arm)
 
     def _live_compiled(
-        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None
+        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, setting: Setting
     ) -> None:
-        lived, eye = 0, self._eye or IDLE
-        while lived < len(losses):
-            rest = losses[lived:], costs[lived:], strategies[lived:], safe_weights[lived:]
-            given = *self._buffers, self._rng, eye, *rest, self._heeded
-            if waiting is None:
-                rounds = self.algorithm.play(*given)
-            else:
-                rounds = self.algorithm.play_queued(*given, waiting.queue, waiting.fates[lived:])
-            lived += abs(rounds)
-            if rounds < 0:
-                self._recover()
-                lived -= waiting is not None  # that round is not over
+        waiting, foe, model, notes = setting
+        play = self.algorithm.play(queued=waiting is not None, against=foe is not None, drawn=model is not None)
+        further = (*(waiting or ()), *(one for one in (foe, model) if one is not None))
+        block = self._rng, self._eye or IDLE, notes, losses, costs, strategies, safe_weights, self._heeded
+        played = play(*self._buffers, *block, 0, *further)
+        while played < 0:
+            self._recover()
+            again = -played - (waiting is not None)  # that round is not over
+            played = play(*self._buffers, *block, again, *further)
 
     def _warn(self) -> None:
         self._alarmed = False

@@ -13,7 +13,7 @@ from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import EMPTY, SOLVED, Floats, Integers
-from surefoot.policies.base import Seed, optional
+from surefoot.policies.base import Leaf, Seed, optional
 from surefoot.policies.estimates import Bounds, WithConfidence, bounds_option, known_safe
 from surefoot.policies.rates import RATE
 from surefoot.problem import Problem
@@ -147,15 +147,10 @@ class SoftExp3(WithConfidence[State]):
         if proposal.min() <= 0.0 or abs(proposal.sum() - 1.0) > SUM_TOLERANCE:
             raise RuleError("state.proposal", "be positive and sum to 1", proposal.tolist())
 
-    @property
-    def proposal(self) -> Floats:
-        """What mirror descent proposes, before the safe strategy is mixed in."""
-        return self._shown(self._state.proposal)
-
-    @property
-    def empty_rounds(self) -> int:
-        """Number of rounds after which the safe set at the lower bounds was empty."""
-        return int(self._state.empty_rounds[0])
+    proposal = Leaf("proposal", "What mirror descent proposes, before the safe strategy is mixed in.")
+    empty_rounds = Leaf(
+        "empty_rounds", "Number of rounds after which the safe set at the lower bounds was empty.", count=True
+    )
 
 
 class SafeExp3(SoftExp3):

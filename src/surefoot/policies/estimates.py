@@ -10,7 +10,7 @@ from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
 from surefoot.kernels.types import Integers
-from surefoot.policies.base import Policy, S
+from surefoot.policies.base import Leaf, Policy, S
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import Floats, Range, RuleError
 
@@ -28,15 +28,8 @@ Bounds = str | Mapping[str, Any] | Confidence | None
 class EstimatesCosts(Policy[S]):
     """A policy whose state has the part ``known``, and shows the bounds in it."""
 
-    @property
-    def lower_costs(self) -> Floats:
-        """Lower confidence bounds of the costs, one row per constraint."""
-        return self._shown(self._known.lower)
-
-    @property
-    def upper_costs(self) -> Floats:
-        """Upper confidence bounds of the costs, one row per constraint."""
-        return self._shown(self._known.upper)
+    lower_costs = Leaf("known.lower", "Lower confidence bounds of the costs, one row per constraint.")
+    upper_costs = Leaf("known.upper", "Upper confidence bounds of the costs, one row per constraint.")
 
     @property
     def known_costs(self) -> KnownCosts:

@@ -17,7 +17,7 @@ from surefoot.kernels.costs import CostBound, start_costs
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.learner import scatter, start_learner
 from surefoot.kernels.types import CONTRADICTED
-from surefoot.policies.base import Seed, optional, plain
+from surefoot.policies.base import Leaf, Seed, optional, plain
 from surefoot.policies.estimates import Bounds, EstimatesCosts, check_costs, set_strategy
 from surefoot.policies.presets import PRESETS, Preset
 from surefoot.policies.rates import BENCHMARK_LOSS, FASTEST, RATE, doubling_allowance, resolve_rate
@@ -215,10 +215,7 @@ class Guarded(EstimatesCosts[Any]):
         """The preset, and what it does."""
         return self._preset
 
-    @property
-    def proposal(self) -> Floats:
-        """The strategy that is proposed before a safe strategy is mixed in (x~_t)."""
-        return self._shown(self._state.learner.proposal)
+    proposal = Leaf("learner.proposal", "The strategy that is proposed before a safe strategy is mixed in (x~_t).")
 
     @property
     def learning_rates(self) -> Floats:
@@ -237,13 +234,12 @@ class Guarded(EstimatesCosts[Any]):
         doubling = self._options["learning_rate"] == "doubling"
         return round(math.log2(FASTEST / self._state.learner.base_rate[0])) if doubling else 0
 
-    @property
-    def empty_rounds(self) -> int:
-        """Number of rounds without a solution: the truncated safe set was empty, or a linear program was not solved.
-
-        It is 0 whenever the confidence bounds hold.
-        """
-        return int(self._state.empty_rounds[0])
+    empty_rounds = Leaf(
+        "empty_rounds",
+        "Number of rounds without a solution: the truncated safe set was empty, or a linear program was not solved.\n\n"
+        "It is 0 whenever the confidence bounds hold.",
+        count=True,
+    )
 
 
 def refuse_of_paper(name: str, value: object, preset: str) -> None:

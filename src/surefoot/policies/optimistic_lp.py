@@ -11,7 +11,7 @@ from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program, minimise
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import SOLVED, UNDECIDED, Floats
-from surefoot.policies.base import Seed
+from surefoot.policies.base import Leaf, Seed
 from surefoot.policies.estimates import Bounds, WithConfidence, bound_on_losses, bounds_option, known_safe
 from surefoot.problem import Problem
 
@@ -122,10 +122,7 @@ class OptimisticLP(WithConfidence[State]):
             safe = known_safe(problem, type(self).__name__)
             state.safe_strategy, state.safe_costs, state.mixing = safe.strategy, safe.costs, 1
 
-    @property
-    def proposal(self) -> Floats:
-        """The solution of the program, before the safe strategy is mixed in."""
-        return self._shown(self._state.vertex)
+    proposal = Leaf("vertex", "The solution of the program, before the safe strategy is mixed in.")
 
 
 class SafeOptimisticLP(OptimisticLP):

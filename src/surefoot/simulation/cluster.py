@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import queue
+import signal
 import time
 import warnings
 from collections import Counter
@@ -72,7 +73,7 @@ class Dask:
                     typed.LocalCluster(
                         n_workers=self._count,
                         threads_per_worker=1,
-                        dashboard_address=None,
+                        dashboard_address="127.0.0.1:0",
                         env=ONE_THREAD,
                         silence_logs=logging.ERROR,
                     )
@@ -82,6 +83,8 @@ class Dask:
             except (OSError, ValueError, TypeError) as error:
                 rule = "be the address of a Dask scheduler that answers"
                 raise RuleError("scheduler", rule, address, f"{address}: {error}") from None
+            if self._scheduler is None:
+                self._client.register_plugin(deaf(), name="surefoot: Ctrl-C is the driver's")
             self._await_workers()
             self._stack = stack.pop_all()
         return self
@@ -218,6 +221,17 @@ class Dask:
                 task, _, future, _ = self._under_way.pop(key)
                 found.append((task, future.result(timeout=10 * WAIT)[0]))
         return found
+
+
+def deaf() -> Any:
+    """A plugin that has workers ignore Ctrl-C, which a terminal sends to all processes: the driver ends the run."""
+    from distributed import WorkerPlugin
+
+    class Deaf(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return Deaf()
 
 
 def unlikeness(maker: Mapping[str, Any], usual: Mapping[str, Any]) -> str:

@@ -98,32 +98,55 @@ class Threads:
 def carry_out(
     engine: Engine, works: Sequence[Work], backlog: Backlog, bar: Bar, stop: Event, take: Callable[[Task, Result], None]
 ) -> None:
-    """Keep the workers of an engine busy until nothing is left or `stop` is set; give all results to `take`."""
-    waiting, error = 0, None
-    while not stop.is_set() and error is None:
-        while waiting < 2 * engine.workers and (task := backlog.next(engine.workers)) is not None:
-            engine.submit(task, works[task.simulation])
-            waiting += 1
-        if not waiting:
-            return
-        for task, result in engine.wait(WAIT):
-            waiting -= 1
-            error = error or received(engine, backlog, bar, take, task, result)
+    """Keep the workers of an engine busy until nothing is left or `stop` is set; give all results to `take`.
+
+    An error ends it, when all that is finished by then has been taken.
+    """
+    waiting, errors = 0, Errors()
+    with errors:
+        while not (stop.is_set() or errors.first):
+            while waiting < 2 * engine.workers and (task := backlog.next(engine.workers)) is not None:
+                engine.submit(task, works[task.simulation])
+                waiting += 1
+            if not waiting:
+                return
+            for task, result in engine.wait(WAIT):
+                waiting -= 1
+                with errors:
+                    received(engine, backlog, bar, take, task, result)
     for task, result in engine.halt():
-        error = error or received(engine, backlog, bar, take, task, result)
-    if isinstance(error, KeyboardInterrupt | Stopped):
+        with errors:
+            received(engine, backlog, bar, take, task, result)
+    if isinstance(errors.first, KeyboardInterrupt | Stopped):
         stop.set()
-    elif error is not None:
-        raise error
+    elif errors.first is not None:
+        raise errors.first
+
+
+class Errors:
+    """Keeps the first error that is raised inside, and lets none through."""
+
+    def __init__(self) -> None:
+        self.first: BaseException | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.first = self.first or error
+        return True
 
 
 def received(
     engine: Engine, backlog: Backlog, bar: Bar, take: Callable[[Task, Result], None], task: Task, result: Result
-) -> BaseException | None:
-    """Take a result; return the error that ended its task."""
+) -> None:
+    """Take a result; raise the error that ended its task."""
     if result.content:
         take(task, result)
         backlog.learn(task, result.about.elapsed)
     if not engine.advances:
         bar.advance(task.rounds)
-    return result.error
+    if result.error is not None:
+        raise result.error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
 from threading import Event
@@ -15,18 +17,26 @@ import pyarrow as pa
 from surefoot.analysis.clean import CleanEvent
 from surefoot.analysis.hindsight import Hindsight
 from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
-from surefoot.environments.feedback import Feedback
+from surefoot.environments.feedback import DRAWS, Feedback
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.adversary import respond
+from surefoot.kernels.layout import Layout
+from surefoot.kernels.notes import NOWHERE, UNNOTED, new_notes, note, note_waiting
 from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due, new_queue
 from surefoot.kernels.types import Integers
 from surefoot.kernels.watch import look
-from surefoot.policies.base import Policy
+from surefoot.policies.base import Leaf, Policy, Setting
 from surefoot.problem import Decision, Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, WHOLE, Floats, RuleError, is_numeric
 from surefoot.simulation.run import SCHEMA
-from surefoot.simulation.world import World, policy_seed
+from surefoot.simulation.world import Block, Room, World, policy_seed, room_for
 
+STATE = {"safe_weight", "empty_rounds", "strategy", "proposal", "lower_costs"}
+"""Columns of the table that tell the state of a policy after the round."""
+NO_ROWS = SCHEMA.empty_table()
+KINDS = [(field.name, field.type) for field in SCHEMA]
+NOTHING = np.zeros(0)
 DRAWN = 3
 """Number of arms for which the estimated safe set is kept at the checkpoints: with three, it can be drawn."""
 
@@ -56,69 +66,89 @@ class Stopped(Exception):
 
 
 class Episode:
-    """One policy in one world."""
+    """One policy in one world. Its accounts are written into arrays, and made a table of at the end."""
 
-    def __init__(self, name: str, player: Player, scenario: Scenario, seed: int, hindsight: Hindsight) -> None:
+    def __init__(
+        self, name: str, player: Player, scenario: Scenario, seed: int, hindsight: Hindsight, checkpoints: Sequence[int]
+    ) -> None:
         self.name, self.player, self.scenario, self.seed = name, player, scenario, seed
-        self.ledger = PlayLedger(scenario.problem)
-        feedback = scenario.feedback
+        of = player.problem if isinstance(player, Policy) else scenario.problem
+        if of is not scenario.problem and of != scenario.problem:
+            rule = "be made for the problem it is given"
+            raise RuleError(f"policies[{name!r}]", rule, of, "one for another problem")
+        feedback, n_arms = scenario.feedback, scenario.problem.n_arms
+        self.ledger = PlayLedger(scenario.problem, checkpoints)
         self._queue = None if feedback is None else empty_queue(scenario.problem, feedback)
         self._decisions: list[Any] = [None] * (0 if self._queue is None else self._queue.arms.size)  # by slot
-        self.table = SCHEMA.empty_table()
-        self._rows: list[dict[str, Any]] = []
+        self.table = NO_ROWS
         self.seconds = 0.0
-        self.counts = np.zeros(scenario.problem.n_arms)
+        self.counts = np.zeros(n_arms)
         self._seen = self.counts.view()
         self._seen.flags.writeable = False
-        self._lived = 0
-        if isinstance(player, Policy) and player.problem != scenario.problem:
-            rule = "be made for the problem it is given"
-            raise RuleError(f"policies[{name!r}]", rule, player.problem, "one for another problem")
-        self._strategies, self._safe_weights = np.empty((0, self.counts.size)), np.empty(0)
         self._clean = CleanEvent(scenario.problem, hindsight)
         steady = len(scenario.costs.phases) == 1
         self._shows_bounds = steady and hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
         if isinstance(player, Policy) and self._shows_bounds:
             player.watched(self._clean.eye)
+        self._compiled = plays_compiled(player, scenario)
+        self._at: Mapping[str, slice] | None = None
+        chosen = NOWHERE
+        if isinstance(player, Policy) and self._compiled and not vars(player).keys() & STATE:
+            kind: Any = type(player)
+            self._at, chosen = noted_places(kind, player.algorithm.layout, player._draft.arrangement.sizes)
+        self._notes = new_notes(chosen, self.ledger.account)
+        self._shown: list[dict[str, Any]] = []  # what cannot be noted in compiled code, by checkpoint
 
-    def live(
-        self, losses: Floats, costs: Floats, mean_costs: Floats, fates: Integers | None, generator: np.random.Generator
-    ) -> None:
-        """Play some rounds."""
-        if len(self._strategies) < len(losses):
-            self._strategies, self._safe_weights = np.empty_like(losses), np.empty(len(losses))
-        strategies, safe_weights = self._strategies[: len(losses)], self._safe_weights[: len(losses)]
+    def live(self, block: Block, world: World, room: Room, passed: Callable[[int], None]) -> None:
+        """Play a block of rounds; `passed` hears how many have been played, and may raise to stop."""
+        if self._at is not None:
+            self._play(block, world, room)
+            passed(len(block.losses))
+            return
+        last = block.first + len(block.losses)
+        inside = [int(stop) for stop in self._notes.stops if block.first < stop <= last]
+        for begin, end in pairwise(sorted({block.first, *inside, last})):
+            self._play(block.part(begin - block.first, end - block.first), world, room)
+            passed(end - begin)
+            if end in inside:
+                self._show()
+
+    def _play(self, block: Block, world: World, room: Room) -> None:
+        losses, costs, n = block.losses, block.costs, len(block.losses)
+        strategies, safe_weights = room.strategies[:n], room.safe_weights[:n]
+        waiting = None if self._queue is None or block.fates is None else Waiting(self._queue, block.fates)
+        self._notes.lived[0], player = block.first, self.player
+        if not self._compiled:
+            world.fill_costs()
+        elif world.model is not None:
+            world.model.first[0] = block.first
         started = time.thread_time()
-        adversary = self.scenario.losses
-        waiting = None if self._queue is None or fates is None else Waiting(self._queue, fates)
-        if isinstance(adversary, Adversary):
-            self._ask_and_tell(losses, costs, strategies, safe_weights, waiting, adversary, generator)
-        elif isinstance(self.player, Policy):
-            if waiting is None:
-                self.player.live(losses, costs, strategies, safe_weights)
-            else:
-                self.player.live_waiting(losses, costs, strategies, safe_weights, waiting)
+        if isinstance(player, Policy) and self._compiled:
+            account = self._notes.account._replace(mean_costs=block.mean_costs)
+            notes = UNNOTED if self._at is None else self._notes._replace(account=account)
+            setting = Setting(waiting, world.foe, world.model, notes)
+            player.live_in(losses, costs, strategies, safe_weights, setting)
+        elif not isinstance(player, Policy) or self.scenario.adaptive:
+            self._ask_and_tell(block, strategies, safe_weights, waiting, world)
+        elif waiting is None:
+            player.live(losses, costs, strategies, safe_weights)
         else:
-            self._ask_and_tell(losses, costs, strategies, safe_weights, waiting)
+            player.live_waiting(losses, costs, strategies, safe_weights, waiting)
         self.seconds += time.thread_time() - started
-        self._lived += len(losses)
-        if not type(self.player).__module__.startswith("surefoot."):
+        if not type(player).__module__.startswith("surefoot."):
             self._check_block(strategies, safe_weights)
-        self.ledger.add(losses, mean_costs, strategies, safe_weights)
+        if self._at is None:
+            self.ledger.add(losses, block.mean_costs, strategies, safe_weights)
 
     def _ask_and_tell(
-        self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, waiting: Waiting | None,
-        adversary: Adversary | None = None, generator: np.random.Generator | None = None,
-    ) -> None:  # fmt: skip
-        player, horizon, first = self.player, self.scenario.problem.rounds, self._lived
+        self, block: Block, strategies: Floats, safe_weights: Floats, waiting: Waiting | None, world: World
+    ) -> None:
+        player, losses, costs = self.player, block.losses, block.costs
         for t in range(len(losses)):
             strategies[t] = strategy = self._valid(player.strategy)
             safe_weights[t] = self._weight()
-            if adversary is not None and generator is not None:
-                losses[t] = np.nan  # entries that the policy does not write are rejected
-                adversary.respond(losses[t], Seen(first + t, horizon, strategy, self._seen), generator)
-                if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
-                    raise RuleError("losses", f"be {SHARE}", losses[t].copy())
+            if self.scenario.adaptive:
+                self._meet(losses, t, Seen(block.first + t, self.scenario.problem.rounds, strategy, self._seen), world)
             decision = player.ask()
             arm = self._known(decision[0] if isinstance(decision, Sequence) and decision else decision)
             if waiting is None:
@@ -128,6 +158,19 @@ class Episode:
                 self._decisions[slot] = decision if waiting.queue.in_order else unnumbered(decision)
                 self._tell_due(waiting.queue)
             self.counts[arm] += 1
+            if world.foe is not None:
+                world.foe.counts[arm] += 1
+
+    def _meet(self, losses: Floats, t: int, seen: Seen, world: World) -> None:
+        """Let the adversary write the losses of a round."""
+        adversary = self.scenario.losses
+        if world.foe is not None:
+            respond(world.foe, losses, t, np.array(seen.strategy))
+        elif isinstance(adversary, Adversary):
+            losses[t] = np.nan  # entries that the adversary does not write are rejected
+            adversary.respond(losses[t], seen, world.loss_generator)
+            if not (losses[t].min() >= 0.0 and losses[t].max() <= 1.0):
+                raise RuleError("losses", f"be {SHARE}", losses[t].copy())
 
     def _tell_due(self, queue: Queue) -> None:
         """Tell the player what is due in this round."""
@@ -187,34 +230,132 @@ class Episode:
             self._refuse_strategy(strategy)
         return array
 
-    def _feedback(self) -> dict[str, Any]:
-        queue = self._queue
-        if queue is None:
-            return {"pending": None, "lost": None}
-        return {"pending": int(queue.pending[0]), "lost": queue.lost.item() / queue.round.item()}
-
-    def close(self) -> None:
-        """Make a table of the rows."""
-        self.table = pa.Table.from_pylist(self._rows, SCHEMA)
-
-    def check(self, world: Settled) -> None:
-        """Write a row: the account, and the state of the policy after the round."""
-        player = self.player
-        proposal = getattr(player, "proposal", None)
-        lower = getattr(player, "lower_costs", None) if self.counts.size == DRAWN else None
-        self._rows.append({
-            "scenario": self.scenario.id,
-            "policy": self.name,
-            "seed": self.seed,
-            **self.ledger.entry(world),
+    def _show(self) -> None:
+        """Write down the state of the policy at a checkpoint."""
+        player, eye, queue = self.player, self._clean.eye, self._queue
+        proposal, lower = getattr(player, "proposal", None), None
+        if self.counts.size == DRAWN:
+            lower = getattr(player, "lower_costs", None)
+        self._shown.append({
             "safe_weight": self._weight(),
             "empty_rounds": getattr(player, "empty_rounds", None),
-            **self._feedback(),
-            **self._clean.entry(world.benchmark),
             "strategy": np.asarray(player.strategy).tolist(),
             "proposal": None if proposal is None else np.asarray(proposal).tolist(),
             "lower_costs": None if lower is None else np.ravel(lower).tolist(),
         })  # fmt: skip
+        if queue is not None:
+            note_waiting(self._notes, queue)
+        note(self._notes, NOTHING, eye)
+
+    def _state_columns(self) -> dict[str, Any]:
+        """The state of the policy after each checkpoint, by column."""
+        if self._at is None:
+            return {name: [row[name] for row in self._shown] for name in STATE}
+        columns: dict[str, Any] = {name: self._notes.numbers[:, at] for name, at in self._at.items()}
+        columns["safe_weight"] = columns["safe_weight"][:, 0]
+        if "empty_rounds" in columns:
+            columns["empty_rounds"] = columns["empty_rounds"][:, 0].astype(np.int64)
+        return columns
+
+    def close(self, world: Settled) -> None:
+        """Make a table of the accounts."""
+        notes, rows, waits = self._notes, self.ledger.rows, self._queue is not None
+        columns = {
+            "scenario": pa.repeat(self.scenario.id, notes.stops.size),
+            "policy": pa.repeat(self.name, notes.stops.size),
+            "seed": np.full(notes.stops.size, self.seed),
+            "round": notes.stops,
+            "rounds_in_violation": rows.rounds_over,
+            "rounds_until_loose": (rows.rounds_until_loose, rows.rounds_until_loose >= 0),
+            "pending": notes.waiting[:, 0] if waits else None,
+            "lost": notes.waiting[:, 1] / notes.stops if waits else None,
+            **self.ledger.columns(world),
+            **self._clean.columns(notes.seen, world.benchmarks),
+            **self._state_columns(),
+        }
+        arrays = [column(columns.get(name), kind, notes.stops.size) for name, kind in KINDS]
+        self.table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def plays_compiled(player: Player, scenario: Scenario) -> bool:
+    """True if whole blocks of rounds are played in compiled code."""
+    if not isinstance(player, Policy) or (isinstance(scenario.losses, Adversary) and scenario.losses.foe() is None):
+        return False
+    own = type(player).live is not Policy.live or type(player).live_waiting is not Policy.live_waiting
+    return player.plays_compiled and not own
+
+
+def warm_up(player: Any, scenario: Scenario) -> None:
+    """Compile the kernels of a policy in the main thread, before anything is timed."""
+    if not isinstance(player, Policy) or player.problem != scenario.problem:  # an episode refuses the latter
+        return
+    problem, feedback, world = scenario.problem, scenario.feedback, World(scenario, 0)
+    shape = problem.n_constraints, problem.n_arms
+    block = np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1)
+    waiting = None
+    if feedback is not None:
+        waiting = Waiting(empty_queue(problem, feedback), feedback.fates(np.zeros((1, DRAWS))))
+    if plays_compiled(player, scenario):
+        player.live_in(*block, Setting(waiting, world.foe, world.model, UNNOTED))
+    elif scenario.adaptive:
+        player.tell(player.ask(), 0.0, np.zeros(shape[0]))
+    elif waiting is None:
+        player.live(*block)
+    else:
+        player.live_waiting(*block, waiting)
+
+
+@lru_cache(1024)
+def noted_places(kind: Any, layout: Layout, sizes: tuple[int, ...]) -> tuple[Mapping[str, slice] | None, Integers]:
+    """Where the columns of the state are in the buffer of a policy, and in a row of notes on these places.
+
+    There is no mapping if the columns have to be asked for.
+    """
+    if kind.strategy is not Policy.strategy or kind.safe_weight is not Policy.safe_weight:
+        return None, NOWHERE
+    paths: dict[str, tuple[str, ...]] = {"strategy": ("strategy",), "safe_weight": ("safe_weight",)}
+    arrangement = layout.arrangement(**dict(zip(layout.symbols, sizes, strict=True)))
+    for name in ("proposal", "empty_rounds", "lower_costs"):
+        shown = getattr(kind, name, None)
+        if not isinstance(shown, Leaf | None):
+            return None, NOWHERE
+        if shown is not None and (name != "lower_costs" or arrangement.places["strategy",].shape == (DRAWN,)):
+            paths[name] = shown.path
+    at, places = {}, NOWHERE
+    for name, path in paths.items():
+        place = arrangement.places[path]
+        if place.field.integer:
+            return None, NOWHERE
+        length = math.prod(place.shape)
+        at[name] = slice(places.size, places.size + length)
+        places = np.concatenate([places, np.arange(place.start, place.start + length)])
+    return at, places
+
+
+def column(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of the table, out of an array, numbers and whether they are known, a list, or None.
+
+    Arrays become columns as they lie in memory: `pa.array` would take ten times as long.
+    """
+    if isinstance(values, tuple):
+        values, known = values
+        if not known.all():
+            return pa.array(values, kind, mask=~known)
+    if isinstance(values, np.ndarray):
+        if pa.types.is_list(kind):
+            flat = column(np.ascontiguousarray(values).reshape(-1), kind.value_type, values.size)
+            return pa.Array.from_buffers(kind, rows, [None, ends_of(rows, values.shape[1])], children=[flat])
+        bits = np.packbits(values, bitorder="little") if values.dtype == bool else np.ascontiguousarray(values)
+        return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(bits)])
+    if isinstance(values, pa.Array):
+        return values
+    return pa.nulls(rows, kind) if values is None else pa.array(values, kind)
+
+
+@lru_cache(64)
+def ends_of(rows: int, width: int) -> pa.Buffer:
+    """Where the rows of a list column end."""
+    return pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * np.int32(width))
 
 
 def unnumbered(decision: Any) -> Any:
@@ -239,26 +380,22 @@ def live_through(
         return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]
     problem, own_seed = scenario.problem, policy_seed(seed)
     episodes = [
-        Episode(name, factory(problem, own_seed), scenario, seed, hindsight) for name, factory in factories.items()
+        Episode(name, factory(problem, own_seed), scenario, seed, hindsight, checkpoints)
+        for name, factory in factories.items()
     ]
-    world, ledger, lived = World(scenario, seed), WorldLedger(problem, hindsight), 0
-    for losses, costs in world.blocks(checkpoints[-1]):
-        fates, means = world.fates(len(losses)), np.array(scenario.costs.means_in(lived, len(losses)), order="C")
-        inside = [c - lived for c in checkpoints if lived < c <= lived + len(losses)]
-        cuts = sorted({0, *inside, len(losses)})
-        for begin, end in pairwise(cuts):
-            expected, those = means[begin:end] if len(means) > 1 else means, None if fates is None else fates[begin:end]
+
+    def passed(rounds: int) -> None:
+        advance(rounds)
+        if stop.is_set():
+            raise Stopped
+
+    world, ledger = World(scenario, seed), WorldLedger(problem, hindsight, checkpoints)
+    with room_for(problem) as room:
+        for block in world.rounds(checkpoints[-1], room):
             for episode in episodes:
-                episode.live(losses[begin:end], costs[begin:end], expected, those, world.loss_generator)
-                advance(end - begin)
-                if stop.is_set():
-                    raise Stopped
-            ledger.add(losses[begin:end])
-            if end in inside:
-                settled = ledger.settle()
-                for episode in episodes:
-                    episode.check(settled)
-        lived += len(losses)
+                episode.live(block, world, room, passed)
+            ledger.add(block.losses)
+    settled = ledger.settled()
     for episode in episodes:
-        episode.close()
+        episode.close(settled)
     return episodes

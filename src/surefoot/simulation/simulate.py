@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefoot.environments.feedback import DRAWS
 from surefoot.environments.model import identity, told
 from surefoot.environments.scenario import Scenario, is_name
-from surefoot.kernels.queue import Waiting
 from surefoot.policies.base import Policy
 from surefoot.provenance import difference, made_by
 from surefoot.rules import Range, RuleError, number, shown
 from surefoot.simulation.engine import Engine, Threads, carry_out
-from surefoot.simulation.episode import Factory, empty_queue
+from surefoot.simulation.episode import Factory, warm_up
 from surefoot.simulation.folder import Folder, Local, Memory, folder_at, held
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.parts import Finished, Part
@@ -61,6 +59,7 @@ def simulate(
     checkpoints: int | Sequence[int] | None = None,
     workers: int | None = None,
     *,
+    random: str | None = None,
     progress: bool | None = None,
     resume: Run | None = None,
     folder: str | Path | None = None,
@@ -87,6 +86,13 @@ def simulate(
         horizon. By default, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
     workers
         Number of threads, or of processes if `engine` is "dask"; by default, one per core.
+    random
+        How the random numbers of the world are made; by default, as the scenario says, which is "numpy" unless it was
+        made otherwise. "numpy" draws all losses and costs one after the other from NumPy's generators. "counter" makes
+        each number from the seed, the round, the arm and the guardrail alone (Philox 4x32-10), so that only the costs
+        of the arms that are played have to be drawn: another world for the same seed, drawn faster where costs are
+        slow to draw or many. Models without compiled code (your own, correlated costs, the lower bound's) are filled
+        as with "numpy". A run is not resumed with other random numbers.
     progress
         Whether to show a progress bar on stderr; by default, only if stderr is a terminal.
     resume
@@ -121,6 +127,8 @@ def simulate(
     >>> run.table.column("bandit_complexity").to_pylist()  # half of each arm: 0.4 a round
     [400.0, 400.0]
     """
+    if random is not None and isinstance(scenario, Scenario):
+        scenario = scenario.drawn_by(random)
     options = Options.checked(workers, progress, engine, scheduler, exact)
     plan = prepared(scenario, policies, seeds, checkpoints)
     if resume is None and folder is not None and Run.is_in(folder):
@@ -165,20 +173,6 @@ def describe(name: str, player: Any) -> dict[str, Any]:
     )
     kind = str(getattr(player, "kind", "none"))
     return {"policy": type(player).__qualname__, "kind": kind, "options": told(options), **identity(type(player))}
-
-
-def warm_up(player: Any, scenario: Scenario) -> None:
-    """Compile the kernels of a policy in the main thread, before anything is timed."""
-    if isinstance(player, Policy):
-        shape = player.problem.n_constraints, player.problem.n_arms
-        block = np.zeros((1, shape[1])), np.zeros((1, *shape)), np.empty((1, shape[1])), np.empty(1)
-        if scenario.adaptive:
-            player.tell(player.ask(), 0.0, np.zeros(shape[0]))
-        elif scenario.feedback is None:
-            player.live(*block)
-        else:
-            fates = scenario.feedback.fates(np.zeros((1, DRAWS)))
-            player.live_waiting(*block, Waiting(empty_queue(player.problem, scenario.feedback), fates))
 
 
 def earlier_run(folder: str | Path, scenario: Scenario) -> Run:

@@ -131,7 +131,7 @@ class Backlog:
         self, names: tuple[str, ...], seeds: Integers, workers: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The policies of the next task and the others: all of them, unless that would leave workers idle."""
-        waiting = sum(group[2].size for group in self._groups) + seeds.size
+        waiting = len(self._groups) + seeds.size  # tasks at least, if each had all policies and one seed
         count = len(names) if waiting >= workers else math.ceil(len(names) * waiting / workers)
         return names[:count], names[count:]
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from surefoot.environments.feedback import DRAWS
-from surefoot.environments.losses import Losses
+from surefoot.environments.losses import Adversary, Losses
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.counter import FEEDBACK, LOSSES, TILE, fill_uniform
+from surefoot.kernels.draws import fill_costs, fill_losses
 from surefoot.kernels.types import Integers
+from surefoot.problem import Problem
 from surefoot.rules import SHARE, Floats, numbers
 
 BLOCK_NUMBERS = 163_840
@@ -42,42 +47,143 @@ def policy_seed(seed: int) -> int:
     return int(streams(seed).policy.generate_state(1, np.uint64)[0])
 
 
+class Block(NamedTuple):
+    """Some rounds of a world."""
+
+    first: int  # rounds before it
+    losses: Floats  # (n, K)
+    costs: Floats  # (n, m, K)
+    mean_costs: Floats  # (1, m, K), or (n, m, K) where they change
+    fates: Integers | None  # as `Feedback.fates` returns them; None if feedback comes at once
+
+    def part(self, begin: int, end: int) -> Block:
+        """Some of its rounds."""
+        means = self.mean_costs[begin:end] if len(self.mean_costs) > 1 else self.mean_costs
+        fates = None if self.fates is None else self.fates[begin:end]
+        return Block(self.first + begin, self.losses[begin:end], self.costs[begin:end], means, fates)
+
+
+class Room(NamedTuple):
+    """Memory for a block of rounds and for what a policy plays in them."""
+
+    losses: Floats  # (n, K)
+    costs: Floats  # (n, m, K)
+    strategies: Floats  # (n, K)
+    safe_weights: Floats  # (n,)
+
+
+_idle = threading.local()
+"""The room of the last world of a thread. New memory is slow: the system has to map it page by page."""
+MOST_IDLE = 1_000_000
+"""Numbers up to which a room is kept for the next world."""
+
+
+@contextmanager
+def room_for(problem: Problem) -> Iterator[Room]:
+    """Lend a room to the world of a problem."""
+    n_arms, n_constraints, rows = problem.n_arms, problem.n_constraints, min(block_length(problem), problem.rounds)
+    shapes = (rows, n_arms), (rows, n_constraints, n_arms), (rows, n_arms), (rows,)
+    room: Room | None = _idle.__dict__.pop("room", None)
+    if room is None or tuple(part.shape for part in room) != shapes:
+        room = Room(*map(np.empty, shapes))
+    yield room
+    if sum(part.size for part in room) <= MOST_IDLE:
+        _idle.room = room
+
+
+def block_length(problem: Problem) -> int:
+    """The rounds of a block."""
+    return max(64, BLOCK_NUMBERS // (problem.n_arms * (problem.n_constraints + 1)))
+
+
 class World:
     """Losses and costs of one seed. The length of a block depends only on the size of the problem.
 
-    The arrays of a block are reused for the next one. The losses of an adaptive scenario are not filled in: they depend
-    on the policy, and its adversary writes them round by round with `loss_generator`.
+    The arrays of a block are reused for the next one. The losses of an adaptive scenario depend on the policy. An
+    adversary in compiled code, `foe`, finds coins in their place; any other writes them round by round with
+    `loss_generator`. Costs that are drawn by counter are drawn when an arm is played (`model`), or by `fill_costs`.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        self._scenario = scenario
+        self._scenario, self._seed = scenario, seed
         made = streams(seed)
         self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
         self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
         self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
+        self._by_counter, losses = scenario.random == "counter", scenario.losses
+        self.foe = losses.foe() if isinstance(losses, Adversary) else None
+        self.model = scenario.costs.drawn(seed) if self._by_counter else None
+        self._loss_model = None
+        if self._by_counter and isinstance(losses, Losses):
+            self._loss_model = losses.drawn(seed, scenario.problem.rounds)
+        self._unfilled: Block | None = None
+        self._fated = 0
 
     def blocks(self, last: int) -> Iterator[tuple[Floats, Floats]]:
-        """Losses (n, K) and costs (n, m, K) of all rounds up to the last."""
-        scenario, problem = self._scenario, self._scenario.problem
-        length = max(64, BLOCK_NUMBERS // (problem.n_arms * (problem.n_constraints + 1)))
-        losses = np.empty((length, problem.n_arms))
-        costs = np.empty((length, problem.n_constraints, problem.n_arms))
+        """Losses (n, K) and costs (n, m, K) of all rounds up to the last; those of an adversary are left to it."""
+        self.foe = None
+        with room_for(self._scenario.problem) as room:
+            for block in self.rounds(last, room):
+                self.fill_costs()
+                yield block.losses, block.costs
+
+    def rounds(self, last: int, room: Room) -> Iterator[Block]:
+        """All rounds up to the last, for policies to play, block by block in the same room."""
+        problem = self._scenario.problem
+        length = block_length(problem)
         for first in range(0, last, length):
             n = min(length, problem.rounds - first)
-            costs.fill(np.nan)  # entries that the model does not write are rejected
+            means = np.array(self._scenario.costs.means_in(first, n), order="C")
+            block = Block(first, room.losses[:n], room.costs[:n], means, None)
+            self._draw_costs(block)
+            self._draw_losses(block)
+            part = block.part(0, min(n, last - first))
+            yield part._replace(fates=self.fates(len(part.losses)))
+
+    def _draw_costs(self, block: Block) -> None:
+        if self.model is not None:
+            self._unfilled = block
+            return
+        block.costs.fill(np.nan)  # entries that the model does not write are rejected
+        self._scenario.costs.fill(block.costs, block.first, self._cost_generator)
+        checked("costs", block.costs)
+
+    def fill_costs(self) -> None:
+        """Draw the costs of all arms in the current block, if they are not drawn yet."""
+        if self.model is not None and self._unfilled is not None:
+            self.model.first[0] = self._unfilled.first
+            fill_costs(self.model, self._unfilled.costs)
+            self._unfilled = None
+
+    def _draw_losses(self, block: Block) -> None:
+        model, losses = self._scenario.losses, block.losses
+        if self._loss_model is not None:
+            self._loss_model.first[0] = block.first
+            fill_losses(self._loss_model, losses)
+        elif isinstance(model, Losses):
+            self.fill_costs()
             losses.fill(np.nan)
-            scenario.costs.fill(costs[:n], first, self._cost_generator)
-            checked("costs", costs[:n])
-            if isinstance(scenario.losses, Losses):
-                scenario.losses.fill(losses[:n], first, problem.rounds, self.loss_generator, costs[:n])
-                checked("losses", losses[:n])
-            n = min(n, last - first)
-            yield losses[:n], costs[:n]
+            model.fill(losses, block.first, self._scenario.problem.rounds, self.loss_generator, block.costs)
+            checked("losses", losses)
+        elif self.foe is not None and self._by_counter:
+            fill_uniform(losses, self._seed, LOSSES, block.first, np.empty(TILE))
+        elif self.foe is not None:
+            self.loss_generator.random(out=losses)
+        else:
+            losses.fill(np.nan)
 
     def fates(self, rounds: int) -> Integers | None:
         """What happens to the feedback of the next rounds, as `Feedback.fates` returns it; None if it comes at once."""
         feedback = self._scenario.feedback
-        return None if feedback is None else feedback.fates(self._feedback_generator.random((rounds, DRAWS)))
+        if feedback is None:
+            return None
+        uniform = np.empty((rounds, DRAWS))
+        if self._by_counter:
+            fill_uniform(uniform, self._seed, FEEDBACK, self._fated, np.empty(TILE))
+            self._fated += rounds
+        else:
+            self._feedback_generator.random(out=uniform)
+        return feedback.fates(uniform)
 
 
 def checked(name: str, block: Floats) -> None:

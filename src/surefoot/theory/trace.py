@@ -100,9 +100,9 @@ def record(scenario: Scenario, factory: Factory, seed: int) -> Trace:
             policy.tell(decision, float(of_arms[decision.arm]), costs[:, decision.arm].tolist())
             t += 1
     write(t)
-    ledger = WorldLedger(problem, Hindsight(scenario.mean_costs, problem.thresholds))
+    ledger = WorldLedger(problem, Hindsight(scenario.mean_costs, problem.thresholds), [n_rounds])
     ledger.add(losses)
-    best = ledger.settle().benchmark.strategy
+    best = ledger.settled().benchmarks[0]
     return Trace(
         problem, scenario.mean_costs, best, losses, arms, proposals, strategies, weights, rates, caps, base_rates,
         lower, upper, policy.empty_rounds,

@@ -112,6 +112,19 @@ def test_alarms_have_their_time(routing: Api) -> None:
     assert page.alarms[0]["epoch"] == 0
 
 
+def test_what_a_status_knows_before_the_database_is_seen_soon(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody looks while a new epoch is being written."""
+    monkeypatch.setattr(reader_module, "FRESH", 0.0)
+    monkeypatch.setattr(reader_module, "IDLE", 60.0)
+    pages = Pages(routing)
+    before = pages.detail()
+    routing.ok("POST", "/v1/experiments/routing/hold", {"reason": "a look"})
+    with monkeypatch.context() as patch:
+        patch.setattr(reader_module, "read_audit", lambda *_, **__: before.audit)
+        assert [entry["action"] for entry in pages.detail().audit] == ["create"]
+    assert [entry["action"] for entry in pages.detail().audit] == ["hold", "create"]
+
+
 def test_many_look_and_it_is_made_once(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "FRESH", 60.0)
     monkeypatch.setattr(reader_module, "IDLE", 60.0)

@@ -172,7 +172,8 @@ def cost(rail: Rail, course: Course, id: str, alarms: Sequence[float] = ()) -> C
     means = so_far(course, costs) if costs else []
     figures = "%{y:.3g}"
     traces: list[Figure] = [
-        {"name": "each stretch", "y": list(costs), "line": {"color": "--pale", "width": 1.5}, "hovertemplate": figures},
+        {"name": "each stretch", "y": list(costs), "line": {"color": "--faded", "width": 1.5},
+         "hovertemplate": figures},
         {"name": "mean so far", "y": means, "line": {"color": "--s1", "width": 2.5},
          "hovertemplate": figures},
         {"name": "limit", "y": list(limits), "line": {"color": "--s2", "width": 2, "dash": "dash", "shape": "hv"},

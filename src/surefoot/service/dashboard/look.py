@@ -138,6 +138,7 @@ def drawn(detail: Detail) -> dict[str, Any]:
         for i, rail in enumerate(summary.rails)
     ]
     weight = words.percent(summary.safe_weight)
+    why = ", as the experiment is held" if summary.state == "held" else ". It falls as bounds narrow"
     mean = words.number(summary.mean, summary.unit)
     lost = [waiting.lost * waiting.settled for waiting in detail.waiting]
     share = sum(lost) / max(1, sum(waiting.settled for waiting in detail.waiting))
@@ -147,8 +148,8 @@ def drawn(detail: Detail) -> dict[str, Any]:
         "rails": rails,
         "share_lost": share,
         "allocation": charts.allocation(course) if course.at else None,
-        "weight": charts.line(course, "weight", "Safe weight", f"The weight of the baseline is {weight} now. It falls "
-                              "as bounds narrow.", course.safe_weight, True),
+        "weight": charts.line(course, "weight", "Safe weight", f"The weight of the baseline is {weight} now{why}.",
+                              course.safe_weight, True),
         "objective": charts.line(course, "objective", summary.objective, f"Mean of {summary.objective} in this epoch: "
                                  f"{mean}.", course.objective, False),
         "lost": charts.line(course, "lost", "Lost feedback", f"{words.percent(share)} of the feedback in this "

@@ -70,11 +70,12 @@ def summary(
     settled, lost = status["settled"], status["lost"]
     rounds = sum(settled.values())
     newest = [one for one in history.recent if one.epoch == epoch]
+    share = sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds)
+    lately = sum(one.lost for one in newest) / max(ENOUGH, sum(one.count for one in newest)) if newest else share
     said, tone = verdict(Known(
         status["state"], status["reason"], status["shadow"], rounds, experiment.hard, rails, alarms, compared.better,
         compared.clear, status["safe_weight"], lost,
-        sum(lost[arm] * settled[arm] for arm in settled) / max(1, rounds),
-        sum(one.lost for one in newest) / max(ENOUGH, sum(one.count for one in newest)), fresh,
+        share, lately, fresh,
     ))  # fmt: skip
     return Summary(
         name=experiment.name,

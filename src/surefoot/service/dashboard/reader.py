@@ -73,7 +73,7 @@ class Reader:
         self._rounds: dict[str, int] = {}  # when a history had all rounds: how many had been learnt
         self._paces: dict[str, deque[tuple[float, int]]] = {}
         self._statuses: dict[str, Mapping[str, Any]] = {}
-        self._made: dict[Any, tuple[float, Any, Any, Any]] = {}
+        self._made: dict[Any, tuple[float, Any, bool, Any, Any]] = {}
         self._fresh: dict[str, bool] = {}  # whether some process learns it
         self._weights: dict[str, dict[int, Decided]] = {}  # the last decision of each bucket
         self._delays: dict[str, tuple[float, dict[str, list[float]]]] = {}
@@ -88,7 +88,7 @@ class Reader:
             old = [name for name in statuses if self._kept("list", name, statuses[name]) is None]
             if old and not await self._run(self._summaries, old, statuses):
                 self._behind.set()
-            return [self._made["list", name][3] for name in names if name in statuses]
+            return [self._made["list", name][-1] for name in names if name in statuses]
 
     async def detail(self, name: str, audit: bool) -> Detail:
         """An experiment, with its audit or without; raises `Unknown`."""
@@ -166,13 +166,19 @@ class Reader:
     # What was made for another viewer.
 
     def _kept(self, what: str, name: str, status: Mapping[str, Any]) -> Any:
-        at, of, state, found = self._made.get((what, name), (float("-inf"), {}, None, None))
-        idle = of is status and self._rounds.get(name) == status["rounds"]
+        at, of, again, state, found = self._made.get((what, name), (float("-inf"), {}, False, None, None))
+        idle = of is status and again and self._rounds.get(name) == status["rounds"]
         lasts = IDLE if idle else FRESH
         return found if time.monotonic() - at < lasts and state == self._state(name, status) else None
 
     def _keep(self, what: str, name: str, status: Mapping[str, Any], found: Any) -> None:
-        self._made[what, name] = time.monotonic(), status, self._state(name, status), found
+        """Keep what was made: for long only if it was made twice of a status.
+
+        A status is known a moment before what led to it is in the database, so the first time that may be missing.
+        """
+        before = self._made.get((what, name))
+        again = before is not None and before[1] is status
+        self._made[what, name] = time.monotonic(), status, again, self._state(name, status), found
 
     def _state(self, name: str, status: Mapping[str, Any]) -> Any:
         """What an operator changes, or must know, and wants to see changed at once."""

@@ -1,0 +1,131 @@
+"""Losses and costs drawn by counter, in compiled code: coin flips whose means may change, and Beta distributions.
+
+The cost of an arm in a round is a function of seed, round, arm and guardrail (`counter.py`), so a policy draws only
+those of the arm that it plays, and all policies of a seed still meet the same world.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.kernels.compile import compiled, compiled_apart
+from surefoot.kernels.counter import COSTS, LOSSES, TILE, fill_uniform, uniform, unit, words
+from surefoot.kernels.types import Floats, Integers
+
+FLIPS, DRIFT, BETA = 0, 1, 2
+"""Coin flips with the means of a phase; with means on the way from one phase to the next; Beta distributions."""
+HALF_UNIT = 2.0**-32
+TURN = 2.0 * math.pi * HALF_UNIT
+SECOND = 1 << 8  # the attempts of the second gamma variable of a Beta distribution
+LAST = (1 << 7) - 1  # the most attempts of a gamma variable; each succeeds with a probability of more than 0.95
+FARTHEST = 700.0  # the exponential of more would overflow
+
+
+class Drawn(NamedTuple):
+    """A model of losses, which has one guardrail, or of costs."""
+
+    kind: int
+    seed: int
+    first: Integers  # (1,) the rounds before the block
+    means: Floats  # (phases, m, K)
+    at: Integers  # (phases - 1,) the rounds after which a phase ends
+    way: float  # DRIFT: rounds from the first phase to the second, less 1
+    ones: Floats  # (m, K) BETA: the two parameters; where the first is 0, a coin is flipped
+    zeros: Floats  # (m, K)
+    tile: Floats  # scratch for `fill_uniform`
+
+
+def flips(seed: int, means: Floats, at: Sequence[int] = (), way: float = 0.0) -> Drawn:
+    """A model of coin flips: means (phases, m, K) that hold until so many rounds have passed, or drift that long."""
+    means = np.array(means, order="C")
+    unused, phases = np.zeros((0, 0)), np.array(at, np.int64)
+    kind, first, tile = DRIFT if way else FLIPS, np.zeros(1, np.int64), np.zeros(TILE)
+    return Drawn(kind, seed, first, means, phases, float(way), unused, unused, tile)
+
+
+@compiled
+def mean_at(model: Drawn, round_: int, i: int, a: int) -> float:
+    """The mean of a place."""
+    if model.kind == DRIFT:
+        passed = min(round_ / model.way, 1.0)
+        return float((1.0 - passed) * model.means[0, i, a] + passed * model.means[1, i, a])
+    phase = 0
+    while phase < model.at.size and model.at[phase] <= round_:
+        phase += 1
+    return float(model.means[phase, i, a])
+
+
+@compiled
+def gamma_variable(seed: int, round_: int, a: int, i: int, shape: float, attempts: int) -> float:
+    """A gamma variable whose shape is 1 or more, by the method of Marsaglia and Tsang (2000).
+
+    A normal variable is transformed, and kept or rejected; attempts are numbered, so none disturbs another place.
+    """
+    middle = shape - 1.0 / 3.0
+    width = 1.0 / math.sqrt(9.0 * middle)
+    for attempt in range(attempts + 1, attempts + LAST):
+        high, low, angle, luck = words(seed, COSTS, round_, a, i, attempt)
+        normal = math.sqrt(-2.0 * math.log1p(-unit(high, low))) * math.cos(TURN * float(angle))
+        root = 1.0 + width * normal
+        cube, level, square = root * root * root, HALF_UNIT * (float(luck) + 0.5), normal * normal
+        if root > 0.0 and (
+            level < 1.0 - 0.0331 * square * square  # spares the logarithms, nearly always
+            or math.log(level) < 0.5 * square + middle * (1.0 - cube + math.log(cube))
+        ):
+            return float(middle * cube)
+    return middle
+
+
+@compiled
+def log_gamma_variable(seed: int, round_: int, a: int, i: int, shape: float, attempts: int) -> float:
+    """The logarithm of a gamma variable of any shape; the variable itself may be too small for a float."""
+    if shape >= 1.0:
+        return math.log(gamma_variable(seed, round_, a, i, shape, attempts))
+    high, low, _, _ = words(seed, COSTS, round_, a, i, attempts)
+    raised = gamma_variable(seed, round_, a, i, shape + 1.0, attempts)
+    return math.log(raised) + math.log1p(-unit(high, low)) / shape
+
+
+@compiled
+def beta_variable(seed: int, round_: int, a: int, i: int, one: float, other: float) -> float:
+    """A Beta variable: the share of one gamma variable in the sum of two."""
+    if one >= 1.0 and other >= 1.0:
+        part = gamma_variable(seed, round_, a, i, one, 0)
+        return part / (part + gamma_variable(seed, round_, a, i, other, SECOND))
+    distance = log_gamma_variable(seed, round_, a, i, other, SECOND) - log_gamma_variable(seed, round_, a, i, one, 0)
+    return 1.0 / (1.0 + math.exp(distance)) if distance < FARTHEST else 0.0
+
+
+@compiled
+def cost_at(model: Drawn, round_: int, i: int, a: int) -> float:
+    """The cost of a place."""
+    if model.kind == BETA and model.ones[i, a] > 0.0:
+        return beta_variable(model.seed, round_, a, i, model.ones[i, a], model.zeros[i, a])
+    return 1.0 if uniform(model.seed, COSTS, round_, a, i) < mean_at(model, round_, i, a) else 0.0
+
+
+@compiled_apart
+def draw_costs(model: Drawn, costs: Floats, t: int, a: int) -> None:
+    """Write the costs of an arm in round t of the block."""
+    for i in range(costs.shape[1]):
+        costs[t, i, a] = cost_at(model, model.first[0] + t, i, a)
+
+
+@compiled_apart
+def fill_costs(model: Drawn, costs: Floats) -> None:
+    """Write the costs of all arms in a block of rounds."""
+    for t in range(costs.shape[0]):
+        for a in range(costs.shape[2]):
+            draw_costs(model, costs, t, a)
+
+
+@compiled_apart
+def fill_losses(model: Drawn, losses: Floats) -> None:
+    """Write the losses of a block of rounds."""
+    fill_uniform(losses, model.seed, LOSSES, int(model.first[0]), model.tile)
+    for t in range(losses.shape[0]):
+        round_ = model.first[0] + t
+        for a in range(losses.shape[1]):
+            losses[t, a] = 1.0 if losses[t, a] < mean_at(model, round_, 0, a) else 0.0
