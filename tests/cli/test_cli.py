@@ -53,20 +53,20 @@ def test_a_study_leaves_everything_it_should(study: Path, tmp_path: Path) -> Non
 
 
 def test_a_study_can_be_made_again_from_its_provenance(study: Path, tmp_path: Path) -> None:
-    call("run", study, "--out", tmp_path / "one")
+    call("run", study, "--out", tmp_path / "one", "--no-figures")
     again = tmp_path / "again" / "small.toml"
     again.parent.mkdir()
     again.write_text(json.loads((tmp_path / "one" / "provenance.json").read_text())["study"]["text"])
-    call("run", again, "--out", tmp_path / "two", "--workers", 1)
+    call("run", again, "--out", tmp_path / "two", "--workers", 1, "--no-figures")
     assert sf.Run.load(tmp_path / "one").table.equals(sf.Run.load(tmp_path / "two").table)
 
 
 def test_an_extended_study_runs_only_what_is_new(study: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    call("run", study, "--out", out)
+    call("run", study, "--out", out, "--no-figures")
     first = sf.Run.load(out)
     study.write_text(STUDY.replace("seeds = 3", "seeds = 4"))
-    code, _, _ = call("run", study, "--out", out)
+    code, _, _ = call("run", study, "--out", out, "--no-figures")
     more = sf.Run.load(out)
     assert code == 0
     assert more.table.num_rows == first.table.num_rows * 4 // 3
@@ -76,8 +76,57 @@ def test_an_extended_study_runs_only_what_is_new(study: Path, tmp_path: Path) ->
     assert elapsed[0] < elapsed[1]
 
 
+def test_a_dry_run_says_how_large_a_study_is_and_runs_nothing(study: Path, tmp_path: Path) -> None:
+    code, told, _ = call("run", study, "--out", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert "Small: 4 cells (2 scenarios, 2 policies), 12 episodes, 4,800 rounds." in told
+    assert re.search(r"Time on \d+ threads?: about .* s, between .* s and .* s\. Measured on \d+ episodes of", told)
+    assert re.search(r"Table: [\d,]+ rows, .*B in memory, about .*B on disk", told)
+    assert not (tmp_path / "out").exists()
+    call("run", study, "--out", tmp_path / "out", "--no-figures")
+    assert "already holds 12 episodes" in call("run", study, "--out", tmp_path / "out", "--dry-run")[1]
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("seeds = 0")
+    assert call("run", wrong, "--dry-run")[0] == 2
+
+
+def test_show_draws_a_scenario_that_is_named(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    call("run", study, "--out", out, "--no-figures")
+    assert not list((out / "figures").glob("*.svg"))
+    code, told, _ = call("show", out, "three-arms-v1")
+    assert code == 0
+    assert "who kept the guardrails?" in told
+    assert "stochastic-v1" not in told
+    assert (out / "report-three-arms-v1.html").is_file()
+    assert list((out / "figures").glob("three-arms-v1-regret.*"))
+    code, _, wrong = call("show", out, "other")
+    assert code == 2
+    assert wrong.startswith("scenario must be one of three-arms-v1, stochastic-v1, got 'other'")
+
+
+GRID = """
+seeds = 2
+horizon = 100
+checkpoints = [100]
+scenarios = [{id = "lower-bound-v1", margin = {grid = {from = 0.15, to = 0.45, count = 9}}}]
+policies = [{policy = "always-safe"}, {policy = "ucb1"}]
+"""
+
+
+@pytest.mark.filterwarnings("ignore:the margin")
+def test_a_grid_ends_in_standings(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(GRID)
+    code, told, _ = call("run", path, "--out", tmp_path / "out")
+    assert code == 0
+    assert "Standings over 9 scenarios" in told
+    assert "who kept the guardrails?" not in told
+    assert "9 scenarios; complete" in call("show", tmp_path / "out")[1]
+
+
 def test_show_lists_what_is_there(study: Path, tmp_path: Path) -> None:
-    call("run", study, "--out", tmp_path / "out")
+    call("run", study, "--out", tmp_path / "out", "--no-figures")
     code, told, _ = call("show", tmp_path / "out")
     assert code == 0
     assert "three-arms-v1: solb, free; 3 seeds, 400 rounds; complete" in told
@@ -133,13 +182,13 @@ def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
 
 
 def test_two_studies_of_one_name_do_not_share_a_folder(study: Path, tmp_path: Path) -> None:
-    call("run", study, "--out", tmp_path / "out")
+    call("run", study, "--out", tmp_path / "out", "--no-figures")
     other = tmp_path / "elsewhere" / study.name
     other.parent.mkdir()
     other.write_text(STUDY.replace("seeds = 3", "seeds = 2"))
-    assert call("run", other, "--out", tmp_path / "out")[0] == 2
+    assert call("run", other, "--out", tmp_path / "out", "--no-figures")[0] == 2
     other.write_text(STUDY)  # the same study, moved
-    assert call("run", other, "--out", tmp_path / "out")[0] == 0
+    assert call("run", other, "--out", tmp_path / "out", "--no-figures")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["[/b]", "$x_{$<b>", "a" * 60, "\N{GREEK SMALL LETTER NU}"])
@@ -192,8 +241,8 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     assert running.returncode == 130
     assert "episodes missing. To go on: surefoot run" in told
     assert not sf.Run.load(out).complete
-    assert call("run", path, "--out", out)[0] == 0
-    assert call("run", path, "--out", tmp_path / "whole")[0] == 0
+    assert call("run", path, "--out", out, "--no-figures")[0] == 0
+    assert call("run", path, "--out", tmp_path / "whole", "--no-figures")[0] == 0
     assert sf.Run.load(out).table.equals(sf.Run.load(tmp_path / "whole").table)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import surefoot as sf
 from surefoot.policies import REGISTRY
-from surefoot.simulation.study import TRUTH, policy_options
+from surefoot.simulation.entries import TRUTH, policy_options
 from surefoot.testing import PolicyContract, true_costs
 from tests.contracts.mirror import MirrorDescentContract
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -55,8 +58,9 @@ def test_the_page_needs_nothing_else(three_arms: tuple[str, Path]) -> None:
     text, _ = three_arms
     page = Page(text)
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.attributes("img", "src"))
-    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
-    assert all(target.startswith("#") for target in page.attributes("a", "href"))
+    assert not {"link", "iframe"} & {tag for tag, _ in page.tags}
+    assert page.attributes("script", "src") == [""]  # one, which is in the page
+    assert all(target.startswith(("#", "data:text/csv;base64,")) for target in page.attributes("a", "href"))
     assert "url(" not in text
     assert "viewport" in page.attributes("meta", "name")
     assert "@media print" in text
@@ -128,11 +132,50 @@ def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
     assert "not complete" in write_report(run, tmp_path, "again").read_text()
 
 
-def test_a_policy_has_one_colour_everywhere_and_no_two_look_alike() -> None:
-    names = [f"policy {i}" for i in range(20)]
-    look = Look(names)
-    assert len({(look.colour[name], look.dashes[name]) for name in names}) == 20
-    assert Look([*names, *names]).colour == look.colour
+def test_every_figure_offers_its_data(three_arms: tuple[str, Path]) -> None:
+    text, folder = three_arms
+    page = Page(text)
+    offered = [(one["download"], one["href"]) for tag, one in page.tags if tag == "a" and "download" in one]
+    assert {name for name, _ in offered} == {f"{path.stem}.csv" for path in (folder / "figures").glob("*.svg")}
+    for name, address in offered:
+        assert name is not None
+        assert address is not None
+        content = base64.b64decode(address.removeprefix("data:text/csv;base64,"))
+        assert (folder / "figures" / name).read_bytes() == content
+        rows = list(csv.DictReader(io.StringIO(content.decode())))
+        assert {row["policy"] for row in rows} <= set(POLICIES)
+        assert len(rows) >= 1
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+def test_the_data_of_a_figure_is_what_it_shows(three_arms: tuple[str, Path]) -> None:
+    _, folder = three_arms
+    (drawn,) = results(simulated("three-arms-v1"))
+    for name in ("regret", "violation"):
+        rows = read(folder / "figures" / f"three-arms-v1-{name}.csv")
+        for policy in drawn.policies:
+            mine = [float(row[name]) for row in rows if row["policy"] == policy.name]
+            assert mine == policy.series(name).tolist()
+    shares = read(folder / "figures" / "three-arms-v1-allocation.csv")
+    assert all(sum(float(row[arm]) for arm in drawn.arms) == pytest.approx(1.0) for row in shares)
+
+
+def test_few_policies_have_a_colour_each_and_of_many_the_best_do() -> None:
+    names = [f"policy {i}" for i in range(22)]
+    few = Look(names[:7])
+    assert len(set(few.colour.values())) == 7
+    assert all(map(few.stands_out, names[:7]))
+    look = Look(names, best=["policy 9", "policy 3"])
+    assert look.stands_out("policy 9")
+    assert look.stands_out("policy 3")
+    assert sum(map(look.stands_out, names)) == 7
+    assert len({look.colour[name] for name in names if look.stands_out(name)}) == 7
+    assert Look([*names, *names], best=["policy 9", "policy 3"]).colour == look.colour
+    kin = Look(["a", "b"], families={"a, x=1": "a", "a, x=2": "a"})
+    assert kin.colour["a, x=1"] == kin.colour["a, x=2"] == kin.colour["a"] != kin.colour["b"]
 
 
 class TestWords:

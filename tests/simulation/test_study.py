@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_example_can_be_run_as_it_stands(folder: Path) -> None:
-    study = Study.parse(EXAMPLE, folder, "study.toml")
+    study = Study.parse(EXAMPLE.format(name="study.toml"), folder, "study.toml")
     assert study.title == "Who keeps the guardrails?"
     assert [simulation.plan.scenario.id for simulation in study.simulations] == ["three-arms-v1", "nu_2"]
     for simulation in study.simulations:
@@ -68,11 +68,15 @@ def test_the_example_can_be_run_as_it_stands(folder: Path) -> None:
 
 def test_what_the_example_leaves_out_is_right_too(folder: Path) -> None:
     # every line that is commented out, but for prose
-    keys = r"^# (?=horizon =|checkpoints =|feedback|\[\[scenarios\]\]|table =|thresholds =)"
-    text = re.sub(keys, "", EXAMPLE, flags=re.MULTILINE)
-    assert text.count("[[scenarios]]\n") == 3
+    keys = r"^# (?=horizon =|checkpoints =|feedback|\[\[scenarios\]\]|\w+ = )"
+    text = re.sub(keys, "", EXAMPLE.format(name="study.toml"), flags=re.MULTILINE)
+    assert text.count("[[scenarios]]\n") == 4
     study = Study.parse(text, folder, "study.toml")
-    assert [simulation.plan.scenario.id for simulation in study.simulations] == ["three-arms-v1", "nu_2", "arms"]
+    ids = [simulation.plan.scenario.id for simulation in study.simulations]
+    assert ids[:3] == ["three-arms-v1", "nu_2", "arms"]
+    assert len(ids) == 3 + 11
+    assert ids[3] == "margins, margin=0.05, n_arms=3"
+    assert "margins, margin=0.2, n_arms=30" not in ids
 
 
 def test_a_small_study_runs(folder: Path) -> None:

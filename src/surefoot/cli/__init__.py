@@ -37,6 +37,12 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
     print(f"note: {message}", file=sys.stderr)
 
 
+Figures = Annotated[
+    bool | None,
+    typer.Option(
+        "--figures/--no-figures", help="Draw each scenario; by default, if there are few.", show_default=False
+    ),
+]
 Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of threads; by default one per core.")]
 
 
@@ -76,11 +82,18 @@ def run(
     exact: Annotated[
         bool, typer.Option("--exact", help="Refuse workers whose libraries or processor differ from the others'.")
     ] = False,
+    figures: Figures = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
+    ] = False,
 ) -> None:
     """Run a study: write its results, provenance.json, report.html and figures. Run it again to resume or extend it."""
-    from surefoot.cli.studies import carry_out, read_text
+    from surefoot.cli.studies import carry_out, print_estimate, read_text
 
     out = out or Path("runs") / study.stem
+    if dry_run:
+        print_estimate(read_text(study), study.parent, study.name, out, workers)
+        return
     carry_out(
         read_text(study),
         study.parent,
@@ -88,6 +101,7 @@ def run(
         out,
         workers,
         shlex.join(["surefoot", "run", str(study), "--out", str(out)]),
+        figures=figures,
         engine=engine,
         scheduler=scheduler,
         exact=exact,
@@ -108,20 +122,29 @@ def league(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 10,
     horizon: Annotated[int, typer.Option(min=3, help="Rounds, in every scenario.")] = 20_000,
     workers: Workers = None,
+    figures: Figures = None,
 ) -> None:
-    """Run every policy in every built-in scenario but the rehearsals, as a study with a report."""
+    """Run every policy in every built-in scenario but the rehearsals: standings, maps and a table of each scenario."""
     from surefoot.cli.studies import carry_out, league_study
 
     command = shlex.join(["surefoot", "league", "--out", str(out), "--seeds", str(seeds), "--horizon", str(horizon)])
-    carry_out(league_study(seeds, horizon), Path(), "league.toml", out, workers, command)
+    carry_out(league_study(seeds, horizon), Path(), "league.toml", out, workers, command, figures=figures)
 
 
 @app.command()
-def show(folder: Annotated[Path, typer.Argument(help="What `surefoot run` or `surefoot export` wrote.")]) -> None:
-    """Show the results in a folder, and how they were made. Of an export, draw the report again."""
+def show(
+    folder: Annotated[Path, typer.Argument(help="What `surefoot run` or `surefoot export` wrote.")],
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help="Scenarios or cells of a grid, to draw.", show_default=False)
+    ] = None,
+) -> None:
+    """Show the results in a folder, and how they were made.
+
+    Of scenarios that are named, draw all figures. Of an export, draw the report again.
+    """
     from surefoot.cli.studies import show_folder
 
-    show_folder(folder)
+    show_folder(folder, scenarios or [])
 
 
 @app.command()

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from surefoot.environments.scenarios import SCENARIOS, about, parameters
 from surefoot.policies import REGISTRY
-from surefoot.simulation.study import policy_options
+from surefoot.simulation.entries import policy_options
 
 KINDS = {"hard": "kept in every round", "soft": "kept on average", "none": "not looked at"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from surefoot.extras import MissingExtra
 from surefoot.policies import REGISTRY
 from surefoot.reporting import words
 from surefoot.reporting.live import facts, headline, table, write_live_report
-from surefoot.reporting.report import write_report
-from surefoot.reporting.results import results
+from surefoot.reporting.report import FEW_SCENARIOS, write_report, write_results
+from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.served import Served, is_export
+from surefoot.reporting.standings import standings
 from surefoot.rules import RuleError
+from surefoot.simulation.estimate import estimate
 from surefoot.simulation.run import Run
 from surefoot.simulation.simulate import Options
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
@@ -70,9 +73,12 @@ def read_text(path: Path) -> str:
 
 def carry_out(
     text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False,
-    **engine: Any,
+    figures: bool | None = None, **engine: Any,
 ) -> None:  # fmt: skip
-    """Run a study, or its missing part, and write the report; `engine` are options of `Study.run`."""
+    """Run a study, or its missing part, and write the report.
+
+    `figures` says whether each scenario has its own; `engine` are options of `Study.run`.
+    """
     console = Console()
     try:
         Options.checked(workers, None, **engine)
@@ -93,9 +99,26 @@ def carry_out(
         missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
         console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
-    show_tables(run, console)
-    report = write_report(run, out, command)
+    scenarios = results(run)
+    show_tables(scenarios, console)
+    report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
+
+
+def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int | None) -> None:
+    """Say how large a study is and how long it takes, from a second or two of its episodes."""
+    earlier = earlier_run(out, name, text, folder)
+    try:
+        study = Study.parse(text, folder, name)
+    except StudyError as error:
+        raise refuse(error) from None
+    for line in words.forecast(study.title, estimate(study, workers)):
+        Console().print(line, soft_wrap=True, highlight=False, markup=False)
+    if earlier is not None:
+        parts = earlier.provenance["simulations"]
+        there = sum(len(part["policies"]) * len(part["seeds"]) - part["missing_episodes"] for part in parts)
+        again = "those that have not changed are not run again"
+        Console().print(f"{out} already holds {there:,} episodes: {again}.", soft_wrap=True, highlight=False)
 
 
 def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
@@ -115,16 +138,35 @@ def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
     return earlier
 
 
-def show_tables(run: Run, console: Console) -> None:
-    """The results of each scenario."""
+def show_tables(scenarios: list[ScenarioResult], console: Console) -> None:
+    """The results of each scenario; of many, the standings."""
+    if len(scenarios) > FEW_SCENARIOS:
+        console.print(words.standings_table(standings(scenarios), len(scenarios)))
+        return
+    for scenario in scenarios:
+        console.print(words.table(scenario))
+
+
+def show_scenarios(folder: Path, names: list[str]) -> None:
+    """The results of some scenarios of a study, or cells of its grid; draws their figures."""
+    console = Console()
+    try:
+        run = Run.load(folder)
+        again = shlex.join(["surefoot", "show", str(folder), *names])
+        report = write_report(run, folder, again, only=names)
+    except ValueError as error:
+        raise refuse(error) from None
     for scenario in results(run):
-        if scenario.policies:
+        if scenario.id in names:
             console.print(words.table(scenario))
+    console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def show_folder(folder: Path) -> None:
-    """The results in a folder: of a study, or an export of a live experiment."""
-    if is_export(folder) and not Run.is_in(folder):
+def show_folder(folder: Path, scenarios: list[str]) -> None:
+    """The results in a folder: of a study, or of some of its scenarios, or an export of a live experiment."""
+    if scenarios:
+        show_scenarios(folder, scenarios)
+    elif is_export(folder) and not Run.is_in(folder):
         show_export(folder)
     else:
         show_run(folder)
@@ -154,7 +196,14 @@ def show_run(folder: Path) -> None:
     except ValueError as error:
         raise refuse(error) from None
     console.print(run.provenance.get("title", ""), style="bold", highlight=False, markup=False)
-    for part in run.provenance["simulations"]:
+    parts = run.provenance["simulations"]
+    if len(parts) > FEW_SCENARIOS:
+        missing, seconds = (sum(part[key] for part in parts) for key in ("missing_episodes", "elapsed_seconds"))
+        state = "complete" if not missing else f"{missing} episodes missing"
+        console.print(
+            f"{len(parts):,} scenarios; {state}, {seconds:.1f} s, finished {parts[-1]['finished']}", highlight=False
+        )
+    for part in parts if len(parts) <= FEW_SCENARIOS else []:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
         state = "complete" if not missing else f"{missing} episodes missing"
         console.print(
@@ -164,8 +213,8 @@ def show_run(folder: Path) -> None:
             highlight=False,
             markup=False,
         )
-    show_tables(run, console)
-    versions = run.provenance["simulations"][0]["versions"]
+    show_tables(results(run), console)
+    versions = parts[0]["versions"]
     console.print(", ".join(f"{name} {version}" for name, version in versions.items()), style="dim", highlight=False)
 
 

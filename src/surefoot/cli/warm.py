@@ -17,7 +17,7 @@ from surefoot.policies import REGISTRY
 from surefoot.policies.guarded import Guarded
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import choice
-from surefoot.simulation.study import TRUTH
+from surefoot.simulation.entries import TRUTH
 
 PROBLEM = Problem(2, [0.5], 100, safe=SafeStrategy([0.0, 1.0], costs=[0.1]))
 

@@ -94,8 +94,12 @@ def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: s
     for policy in policies:
         rounds, colour, values = policy.series("round"), look.colour[policy.name], policy.series(column)
         band = policy.series(f"{column}_q10"), policy.series(f"{column}_q90")
-        axes.fill_between(rounds, *band, color=colour, alpha=0.15, lw=0)
-        axes.plot(rounds, values, color=colour, ls=look.dashes[policy.name], lw=1.6)
+        if look.stands_out(policy.name):
+            axes.fill_between(rounds, *band, color=colour, alpha=0.15, lw=0)
+        axes.plot(
+            rounds, values, color=colour, ls=look.dashes[policy.name], lw=look.width[policy.name],
+            zorder=3 if look.stands_out(policy.name) else 2,
+        )  # fmt: skip
         if column == "violation" and values[-1] == 0.0:
             still.append(policy.name)
         else:
@@ -103,10 +107,10 @@ def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: s
     if still:
         lines = textwrap.wrap("no violation: " + ", ".join(map(label, still)), 50)
         axes.annotate("\n".join(lines), (0.02, 0.98), xycoords="axes fraction", color=INK, fontsize=8, va="top")
-    label_ends(axes, ends)
+    label_ends(axes, ends, look)
 
 
-def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
+def label_ends(axes: Axes, ends: list[tuple[float, str, str]], look: Look | None = None) -> None:
     """Write names beside the right ends of lines, apart from each other."""
     low, high = axes.get_ylim()
     size = 9.0 if len(ends) <= FEW else 8.0
@@ -118,7 +122,7 @@ def label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
     for place, (_, name, colour) in zip(places, sorted(ends), strict=True):
         axes.annotate(
             label(name), (1.01, place - beyond), xycoords=axes.get_yaxis_transform(), color=colour, va="center",
-            weight="bold", fontsize=size, annotation_clip=False,
+            weight="bold" if look is None or look.stands_out(name) else "normal", fontsize=size, annotation_clip=False,
         )  # fmt: skip
 
 
@@ -130,7 +134,9 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
         if final["seeds"] > 1:
             axes.hlines(final["regret"], max(0.0, final["violation_low"]), final["violation_high"], color=colour, lw=1)
             axes.vlines(final["violation"], final["regret_low"], final["regret_high"], color=colour, lw=1)
-        axes.plot(final["violation"], final["regret"], "o", color=colour, ms=8, mec="white")
+        axes.plot(
+            final["violation"], final["regret"], "o", color=colour, ms=5 + 2 * look.width[policy.name], mec="white"
+        )
     axes.axhline(0, color=INK, lw=0.8)
     axes.axvline(0, color=INK, lw=0.8)
     axes.margins(0.0, 0.18)
@@ -156,7 +162,8 @@ def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
         written.append((x, at))
         axes.annotate(
             label(policy.name), point, (8, at - y), textcoords="offset points", color=look.colour[policy.name],
-            weight="bold", fontsize=9 if few else 8, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 0.5},
+            weight="bold" if look.stands_out(policy.name) else "normal", fontsize=9 if few else 8,
+            bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 0.5},
         ).set_in_layout(False)  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 REPORT, FIGURES = "report.html", "figures"
 
 
-def write_page(folder: Path, template: str, **values: Any) -> Path:
-    """Write the report of a folder from a template; return its path."""
+def write_page(folder: Path, template: str, *, page: str = REPORT, **values: Any) -> Path:
+    """Write the report of a folder, or another page, from a template; return its path."""
     environment = Environment(
         loader=PackageLoader("surefoot.reporting"),
         autoescape=True,
@@ -22,7 +22,7 @@ def write_page(folder: Path, template: str, **values: Any) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    path = folder / REPORT
+    path = folder / page
     path.write_text(environment.get_template(template).render(**values), encoding="utf-8")
     return path
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from surefoot.kernels.types import Integers
 from surefoot.problem import Problem
 from surefoot.rules import Floats
 from surefoot.simulation.parts import Cell
@@ -22,12 +24,31 @@ class PolicyResult:
     kind: str
     described: str  # the policy and its options
     final: dict[str, Any]  # the summary at the last checkpoint
-    course: list[dict[str, Any]]  # the summary at every checkpoint
-    allocation: Floats  # (checkpoints, K) mean over the seeds, since the checkpoint before
-    benchmark: Floats  # (K,) the best strategy in hindsight, mean over the seeds
+    seeds: Integers
+    ends: dict[str, Floats]  # regret and violation at the last checkpoint, one entry a seed
     violations: Floats  # (m,) mean over the seeds at the last checkpoint
-    first: list[dict[str, Any]]  # the rows of the first seed
     microseconds: float | None  # processor time per round, in the policy
+    cell: Cell  # its rows
+
+    @cached_property
+    def course(self) -> list[dict[str, Any]]:
+        """The summary at every checkpoint."""
+        return summarise(self.cell, last=False)
+
+    @cached_property
+    def allocation(self) -> Floats:
+        """The mean allocation over the seeds since the checkpoint before, (checkpoints, K)."""
+        return self.cell.means("allocation")
+
+    @cached_property
+    def benchmark(self) -> Floats:
+        """The best strategy in hindsight, mean over the seeds, (K,)."""
+        return np.asarray(self.cell.means("benchmark", last=True)[0])
+
+    @cached_property
+    def first(self) -> list[dict[str, Any]]:
+        """The rows of the first seed."""
+        return self.cell.first()
 
     def series(self, column: str) -> Floats:
         """A column of the summary over the checkpoints."""
@@ -49,7 +70,9 @@ class ScenarioResult:
     @cached_property
     def problem(self) -> Problem:
         """What was to be solved."""
-        return Problem.from_dict(self.provenance["scenario"]["problem"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # told when the scenario was made
+            return Problem.from_dict(self.provenance["scenario"]["problem"])
 
     @property
     def about(self) -> str:
@@ -79,24 +102,25 @@ class ScenarioResult:
 
 
 def results(run: Run) -> list[ScenarioResult]:
-    """The scenarios of a run, each with the policies that played in it."""
+    """The scenarios of a run with the policies that played in them. Courses are read when they are asked for."""
     parts = zip(run.provenance["simulations"], run.finished, strict=True)
-    return [ScenarioResult(part, [_policy(part, cell) for cell in finished.cells()]) for part, finished in parts]
+    found = [ScenarioResult(part, [policy_of(part, cell) for cell in finished.cells()]) for part, finished in parts]
+    return [scenario for scenario in found if scenario.policies]
 
 
-def _policy(part: dict[str, Any], cell: Cell) -> PolicyResult:
-    described, course = part["policies"][cell.policy], summarise(cell, last=False)
+def policy_of(part: dict[str, Any], cell: Cell) -> PolicyResult:
+    """The result of a policy in a scenario, from its last checkpoint alone."""
+    described, (final,) = part["policies"][cell.policy], summarise(cell, last=True)
     options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
     seconds = part["policy_seconds"].get(cell.policy)
     return PolicyResult(
         name=cell.policy,
         kind=described["kind"],
         described=f"{described['policy']}({options})",
-        final=course[-1],
-        course=course,
-        allocation=cell.means("allocation"),
-        benchmark=cell.means("benchmark", last=True)[0],
+        final=final,
+        seeds=cell.seeds,
+        ends={name: values[0] for name, _, values in cell.values(("regret", "violation"), last=True)},
         violations=cell.means("violations", last=True)[0],
-        first=cell.first(),
         microseconds=None if seconds is None else 1e6 * seconds / (cell.checkpoints[-1] * cell.seeds.size),
+        cell=cell,
     )

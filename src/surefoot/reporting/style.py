@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# after Okabe and Ito; beyond seven policies the dashes differ
+# after Okabe and Ito
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", ":", "-.")
-INK, FAINT = "#1a1a1a", "#b8b8b8"
+DASHES = ("--", ":", "-.", "-")  # of grey lines
+INK, FAINT, GREY = "#1a1a1a", "#b8b8b8", "#8a8a8a"
 
 Colour = tuple[float, float, float, float]
 
@@ -48,13 +47,28 @@ def styled() -> Iterator[None]:
 
 
 class Look:
-    """The colour and the dashes of each policy."""
+    """The colour, the dashes and the width of each policy's line.
 
-    def __init__(self, names: list[str]) -> None:
+    Each of a few policies has a colour. Of more than that, the best few have one, and all others are grey: the names
+    beside the lines tell them apart. Policies of one family look alike.
+    """
+
+    def __init__(self, names: list[str], best: Sequence[str] = (), families: Mapping[str, str] | None = None) -> None:
         distinct = list(dict.fromkeys(names))
-        colours = list(islice(cycle(COLOURS), len(distinct)))
-        self.colour = dict(zip(distinct, colours, strict=True))
-        self.dashes = {name: DASHES[i // len(COLOURS) % len(DASHES)] for i, name in enumerate(distinct)}
+        coloured = [name for name in dict.fromkeys([*best, *distinct]) if name in distinct][: len(COLOURS)]
+        if len(distinct) <= len(COLOURS):
+            coloured = distinct
+        others = [name for name in distinct if name not in coloured]
+        self.colour = dict(zip(coloured, COLOURS, strict=False)) | dict.fromkeys(others, GREY)
+        self.dashes = dict.fromkeys(coloured, "-") | {one: DASHES[i % len(DASHES)] for i, one in enumerate(others)}
+        self.width = dict.fromkeys(coloured, 1.6) | dict.fromkeys(others, 0.8)
+        for name, family in (families or {}).items():
+            self.colour[name], self.dashes[name] = self.colour[family], self.dashes[family]
+            self.width[name] = self.width[family]
+
+    def stands_out(self, name: str) -> bool:
+        """True if a policy has a colour."""
+        return self.colour[name] != GREY
 
 
 def arm_colours(count: int) -> list[Colour]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.reporting.standings import Standing
+from surefoot.simulation.estimate import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +43,12 @@ def percent(share: float) -> str:
 
 def with_interval(policy: PolicyResult, column: str) -> str:
     """A mean over the seeds, with half the width of its 95 % interval."""
-    value, high = policy.final[column], policy.final[f"{column}_high"]
+    return mean_of(policy.final, column)
+
+
+def mean_of(final: Mapping[str, Any], column: str) -> str:
+    """A mean of a summary, with half the width of its 95 % interval."""
+    value, high = final[column], final[f"{column}_high"]
     return number(value) if high is None or math.isnan(high) else f"{number(value)} ± {number(high - value)}"
 
 
@@ -55,6 +64,105 @@ def safe_share(policy: PolicyResult) -> str:
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
     return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+
+
+STANDING = (
+    "rank",
+    "policy",
+    "promises",
+    "unsafe runs",
+    "regret a round",
+    "violation a round",
+    "\N{MICRO SIGN}s a round",
+)
+
+
+def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
+    """A row of the standings."""
+    rank = "\N{EN DASH}" if one.rank is None else str(one.rank)
+    span = "" if one.ranks is None or one.ranks[0] == one.ranks[1] else f" ({one.ranks[0]} to {one.ranks[1]})"
+    played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios})"
+    share = f"{one.unsafe_runs} of {one.runs} ({one.unsafe.low:.1%} to {one.unsafe.high:.1%})" if one.runs else ""
+    return (
+        rank + span,
+        one.policy + played,
+        {"hard": "every round", "soft": "in total", "none": "nothing"}.get(one.kind, one.kind),
+        share,
+        spanned(one.regret),
+        spanned(one.violation),
+        "" if one.microseconds is None else f"{one.microseconds:.2f}",
+    )
+
+
+def spanned(interval: Interval) -> str:
+    """A mean with half the width of its interval, to three places."""
+    half = "" if math.isnan(interval.high) else f" ± {interval.high - interval.value:.3f}"
+    return f"{interval.value:.3f}{half}"
+
+
+def standings_table(listed: list[Standing], scenarios: int) -> Table:
+    """The standings, for the terminal; the report says more."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"Standings over {counted(scenarios, 'scenario')}; regret and violation a round"
+    made = Table(title=title, title_justify="left", box=None)
+    for name in ("rank", "policy", "unsafe runs", "regret", "violation", "\N{MICRO SIGN}s a round"):
+        made.add_column(
+            name, justify="left" if name in ("rank", "policy") else "right", no_wrap=name[0] != "\N{MICRO SIGN}"
+        )
+    for before, one in zip([None, *listed], listed, strict=False):
+        if before is not None and before.safe and not one.safe:
+            made.add_row("", "not safe:", style="dim")
+        rank, policy, _, _, regret, _, time = standing(one, scenarios)
+        unsafe = f"{one.unsafe_runs} of {one.runs}" if one.runs else ""
+        made.add_row(rank, escape(policy), unsafe, regret, f"{one.violation.value:.3f}", time)
+    return made
+
+
+STANDINGS = (
+    "Safe policies come first, by regret a round. Below the line are those with more unsafe runs than delta allows, by "
+    "violation a round: more in one scenario or in all together, by exact tests with 5 % false alarms in all. A run is "
+    "unsafe if it violates a guardrail in any round. Means over scenarios, with 95 % intervals over the seeds. "
+    "A policy without a rank knows the true costs, or did not play everywhere."
+)
+"""How to read the standings."""
+
+
+def forecast(title: str, study: Estimate) -> list[str]:
+    """The size of a study and how long it takes, in a few lines."""
+    threads = f"{study.workers} thread{'s' if study.workers > 1 else ''}"
+    return [
+        f"{title}: {counted(study.cells, 'cell')} ({counted(study.scenarios, 'scenario')}, "
+        f"{counted(study.policies, 'policy', 'policies')}), {counted(study.episodes, 'episode')}, "
+        f"{counted(study.rounds, 'round')}.",
+        f"Time on {threads}: about {duration(study.seconds)}, "
+        f"between {duration(study.low)} and {duration(study.high)}. "
+        f"Measured on {counted(study.measured_episodes, 'episode')} of {counted(study.measured_cells, 'cell')} "
+        f"in {study.measured_seconds:.1f} s; other programs on this machine change it.",
+        f"Table: {counted(study.rows, 'row')}, {size(study.memory)} in memory, about {size(study.disk)} on disk.",
+    ]
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that reads best."""
+    for unit, length in (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0.1):.1f} s"
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= length:
+            return f"{count / length:.3g} {unit}"
+    return f"{max(count / 1e3, 1):.3g} kB"
 
 
 COLUMNS = (

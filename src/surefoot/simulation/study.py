@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from surefoot.environments.feedback import Feedback
-from surefoot.environments.scenario import Scenario
-from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
-from surefoot.policies import REGISTRY, Policy
-from surefoot.problem import HORIZON, Infeasible, Problem, SafeStrategy
-from surefoot.rules import WHOLE, RuleError, fields
+from surefoot.problem import HORIZON
+from surefoot.rules import WHOLE, RuleError, number
+from surefoot.simulation.entries import (
+    Built,
+    Notes,
+    PolicyEntry,
+    ScenarioEntry,
+    built,
+    make_policies,
+    make_scenarios,
+    not_among,
+    noting,
+    placed,
+    playing,
+    refusals,
+)
 from surefoot.simulation.episode import Factory
+from surefoot.simulation.grid import found
 from surefoot.simulation.run import Run
-from surefoot.simulation.simulate import Options, Simulation, carried_out, prepared
+from surefoot.simulation.simulate import Options, Plan, Simulation, carried_out, prepared
+
+MOST_ERRORS = 20
+"""Number of mistakes after which no further cell is tried."""
 
 EXAMPLE = """\
 # A study: every policy meets every scenario, once per seed. Run it with
 #     surefoot run {name}
-# and open the report it writes. Stop it with Ctrl-C; the same command goes on where it stopped.
+# and open the report it writes. With --dry-run it says how long that takes. Stop it with Ctrl-C; the same command goes
+# on where it stopped.
 
 title = "Who keeps the guardrails?"
 seeds = 10                      # how many, or a list of them: [3, 14, 15]
@@ -48,6 +61,14 @@ horizon = 20_000
 # thresholds = [0.5]            # one per cost
 # horizon = 50_000
 
+# Any value of a scenario or a policy may be a grid: every combination is a cell of the study (docs/lab.md).
+# [[scenarios]]
+# id = "lower-bound-v1"
+# name = "margins"
+# margin = {{ grid = [0.05, 0.1, 0.2] }}
+# n_arms = {{ grid = {{ from = 3, to = 30, count = 4, scale = "log" }} }}
+# where = "n_arms * margin < 4"  # leaves out the other cells
+
 # `surefoot policies` lists them with their options.
 [[policies]]
 policy = "solb"
@@ -65,10 +86,6 @@ policy = "log-barrier"
 name = "no guardrails"
 learning_rate = 0.05            # at the theorems' rate of 5e-5 nothing would be seen to move
 """
-
-
-TRUTH = "mean_costs"
-"""The option of policies that know the true costs."""
 
 
 def whole(value: object) -> object:
@@ -90,34 +107,6 @@ class StudyError(ValueError):
         return "\n".join(map(str, self.errors))
 
 
-class Named(BaseModel):
-    """An entry that may have further options."""
-
-    model_config = ConfigDict(extra="allow")
-    name: Annotated[StrictStr | None, Field(pattern=r"\S", max_length=60, description="a text of at most 60 signs")] = (
-        None
-    )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys of this entry beyond those that all entries have."""
-        return dict(self.model_extra or {})
-
-
-class ScenarioEntry(Named):
-    """One of [[scenarios]]."""
-
-    id: Annotated[StrictStr | None, Field(description=f"one of {', '.join(SCENARIOS)}")] = None
-    table: Annotated[StrictStr | None, Field(description="the name of a file")] = None
-    feedback: Annotated[dict[str, Any] | None, Field(description="a table")] = None
-
-
-class PolicyEntry(Named):
-    """One of [[policies]]."""
-
-    policy: Annotated[StrictStr, Field(description=f"one of {', '.join(REGISTRY)}")]
-
-
 class StudyFile(BaseModel):
     """The contents of a study file."""
 
@@ -126,7 +115,9 @@ class StudyFile(BaseModel):
     seeds: Annotated[
         Whole | list[Whole], Field(description="a whole number >= 1, or a list of different whole numbers >= 0")
     ] = 10
-    horizon: Annotated[Whole | None, Field(ge=HORIZON.low, description=str(HORIZON))] = None
+    horizon: Annotated[
+        Annotated[Whole, Field(ge=HORIZON.low)] | dict[str, Any] | None, Field(description=str(HORIZON))
+    ] = None
     checkpoints: Annotated[
         Whole | list[Whole] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
     ] = None
@@ -151,8 +142,16 @@ class Study:
     [...]
     """
 
-    def __init__(self, title: str, simulations: list[Simulation], source: dict[str, str]) -> None:
-        self.title, self.simulations, self.source = title, simulations, source
+    def __init__(
+        self,
+        title: str,
+        simulations: list[Simulation],
+        source: dict[str, str],
+        grid: dict[str, Any] | None = None,
+        notes: Notes | None = None,
+    ) -> None:
+        self.title, self.simulations, self.source, self.grid = title, simulations, source, grid
+        self._notes = notes or Notes()
 
     @classmethod
     def read(cls, path: str | Path, resume: Run | None = None) -> Study:
@@ -177,22 +176,20 @@ class Study:
         except ValidationError as error:
             raise StudyError(rule_error(one, data) for one in first_of_each(error)) from None
         wrong: list[ValueError] = []
-        scenarios = built(file.scenarios, "scenarios", lambda entry: make_scenario(entry, folder, file.horizon), wrong)
-        makers = built(file.policies, "policies", make_factory, wrong)
-        simulations = []
-        if not wrong:
-            wrong = [one for scenario in scenarios.values() for one in refusals(makers, scenario)]
-        for scenario in scenarios.values() if not wrong else ():
-            try:
-                factories = {name: factory_in(scenario) for name, factory_in in makers.items()}
-                plan = prepared(scenario, factories, file.seeds, file.checkpoints)
-                simulations.append(Simulation(plan, resume))
-            except ValueError as error:
-                wrong.append(placed(error, after=f" (in scenario {scenario.id})"))
+        horizon = own_horizon(file.horizon, wrong)
+        notes = Notes()
+        scenarios = built(
+            file.scenarios, "scenarios", lambda entry: make_scenarios(entry, folder, horizon, notes), wrong
+        )
+        policies = built(file.policies, "policies", make_policies, wrong)
+        plans = [] if wrong else list(planned(scenarios, policies, file, notes, wrong))
+        simulations = [] if wrong else list(begun(plans, resume, wrong))
         if wrong:
             raise StudyError(wrong)
+        notes.tell()
         source = {"name": name, "path": str((folder / name).resolve()), "text": text}
-        return cls(file.title or Path(name).stem, simulations, source)
+        grid = {"scenarios": varied(scenarios), "policies": varied(policies)}
+        return cls(file.title or Path(name).stem, simulations, source, grid if any(grid.values()) else None, notes)
 
     @property
     def rounds(self) -> int:
@@ -208,7 +205,75 @@ class Study:
         After Ctrl-C the run is not `complete`. The options are those of `simulate`.
         """
         options = Options.checked(workers, progress, engine, scheduler, exact)
-        return carried_out(self.simulations, options, folder, title=self.title, study=self.source)
+        with self._notes.told():
+            return carried_out(self.simulations, options, folder, **self.provenance)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What a run of this study says of it: title, file and, if it has a grid, the place of each cell in it."""
+        return {"title": self.title, "study": self.source, **({} if self.grid is None else {"grid": self.grid})}
+
+
+def own_horizon(given: int | dict[str, Any] | None, wrong: list[ValueError]) -> Any:
+    """The horizon of the study, which may be a grid; append what is wrong with it to `wrong`."""
+    try:
+        if isinstance(given, dict):
+            for i, value in enumerate(next((values for _, values in found({"horizon": given})), [given])):
+                number(f"horizon.grid[{i}]", value, HORIZON)
+    except ValueError as error:
+        wrong.append(error)
+        return None
+    return given
+
+
+def planned(
+    scenarios: Mapping[str, Built],
+    policies: Mapping[str, Built],
+    file: StudyFile,
+    notes: Notes,
+    wrong: list[ValueError],
+) -> Iterator[Plan]:
+    """Yield a checked plan for each scenario in which a policy takes part; append errors to `wrong`."""
+    seen: set[str] = set()
+    for name, scenario in scenarios.items():
+        factories: dict[str, Factory] = {}
+        try:
+            factories = playing(policies, scenario)
+            seen.update(factories)
+            if factories:
+                noted = {one: noting(made, notes, name, policies[one].entry) for one, made in factories.items()}
+                plan = prepared(scenario.thing, noted, file.seeds, file.checkpoints)
+                yield plan._replace(policies=factories)
+        except ValueError as error:
+            refused = list(refusals(policies, factories, scenario.thing))
+            wrong += refused or [placed(error, after="" if is_placed(error) else f" (in scenario {name})")]
+            if len(wrong) >= MOST_ERRORS:
+                return
+    if not wrong:
+        wrong += [
+            RuleError(f"policies[{one.place}].where", "leave the policy in one scenario at least", one.cell.name)
+            for name, one in policies.items()
+            if name not in seen
+        ]
+
+
+def begun(plans: Iterable[Plan], resume: Run | None, wrong: list[ValueError]) -> Iterator[Simulation]:
+    """Yield a simulation for each plan; append errors to `wrong`."""
+    for plan in plans:
+        try:
+            yield Simulation(plan, resume)
+        except ValueError as error:
+            wrong.append(placed(error, after=f" (in scenario {plan.scenario.id})"))
+
+
+def is_placed(error: ValueError) -> bool:
+    """True if an error names its place in the study."""
+    return isinstance(error, RuleError) and error.argument.startswith("policies[")
+
+
+def varied(built: Mapping[str, Built]) -> dict[str, Any]:
+    """The cells that belong to a grid: the entry of each, and the value of each axis."""
+    return {name: {"entry": one.entry, "at": one.cell.at} for name, one in built.items() if one.cell.at}
 
 
 def first_of_each(error: ValidationError) -> list[Any]:
@@ -237,126 +302,3 @@ def rule_error(error: Mapping[str, Any], data: Any) -> RuleError:
     for part in place:
         value = value[part]
     return RuleError(key, rule, value)
-
-
-def not_among(argument: str, word: str, known: Iterable[str]) -> RuleError:
-    """Return the error for a word that is not known, with a guess at what was meant."""
-    return RuleError(argument, f"be one of {', '.join(known)}", word, f"{word!r}{hint(word, known)}")
-
-
-def placed(error: ValueError, before: str = "", after: str = "") -> ValueError:
-    """Return the same error with its place in the study, in front of the argument or at the end."""
-    if isinstance(error, RuleError):
-        return RuleError(f"{before}{error.argument}", error.rule, error.value, f"{error.received}{after}")
-    kind = Infeasible if isinstance(error, Infeasible) else ValueError
-    return kind(f"{before}{error}{after}")
-
-
-def hint(word: str, known: Any) -> str:
-    """A guess at what was meant."""
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def built(entries: list[Any], where: str, build: Any, wrong: list[ValueError]) -> dict[str, Any]:
-    """Return what the entries describe, by name; append their errors to `wrong`."""
-    made: dict[str, Any] = {}
-    for i, entry in enumerate(entries):
-        try:
-            name, thing = build(entry)
-        except ValueError as error:
-            wrong.append(placed(error, f"{where}[{i}]."))
-            continue
-        if name in made:
-            wrong.append(RuleError(f"{where}[{i}].name", "be different from the names of the others", name))
-        made[name] = thing
-    return made
-
-
-def make_scenario(entry: ScenarioEntry, folder: Path, horizon: int | None) -> tuple[str, Scenario]:
-    """The scenario of an entry, under its name."""
-    options = dict(entry.options)
-    if (entry.id is None) == (entry.table is None):
-        raise RuleError("id", "be given, or else table", entry.id, "both" if entry.id else "neither")
-    if horizon is not None:
-        options.setdefault("horizon", horizon)
-    if entry.id is not None:
-        if entry.id not in SCENARIOS:
-            raise not_among("id", entry.id, SCENARIOS)
-        known = parameters(entry.id)
-        check_options(options, known, f"scenario {entry.id}")
-        scenario = make(entry.id, **options)
-    else:
-        known = {name: None for name in inspect.signature(Table).parameters if name not in ("path", "id")}
-        check_options(options, known, "a scenario from a table")
-        for needed in ("thresholds", "horizon"):
-            if needed not in options:
-                raise RuleError(needed, "be given for a scenario from a table", None, "nothing")
-        if isinstance(options.get("safe"), Mapping):
-            options["safe"] = SafeStrategy(**fields("safe", options["safe"], "strategy", "costs"))
-        try:
-            scenario = Table(folder / str(entry.table), **options)
-        except RuleError as error:
-            if error.argument != "path":
-                raise
-            raise RuleError("table", error.rule, error.value, error.received) from None
-    own: dict[str, Any] = {} if entry.name is None else {"id": entry.name}
-    if entry.feedback is not None:
-        own["feedback"] = make_feedback(entry.feedback)
-    return entry.name or scenario.id, Scenario(**{**vars(scenario), **own}) if own else scenario
-
-
-def make_feedback(table: Mapping[str, Any]) -> Feedback:
-    """The model of feedback that a table describes."""
-    known = inspect.signature(Feedback).parameters
-    try:
-        check_options(table, known, "feedback")
-        return Feedback(**table)
-    except RuleError as error:
-        raise placed(error, "feedback.") from None
-
-
-def policy_options(cls: type[Policy[Any]]) -> dict[str, Any]:
-    """The options of a policy with their defaults, without the true costs: those come from the scenario."""
-    named = inspect.signature(cls).parameters.values()
-    keywords = [one for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    return {one.name: one.default for one in keywords if one.name != TRUTH}
-
-
-def make_factory(entry: PolicyEntry) -> tuple[str, Callable[[Scenario], Factory]]:
-    """The name of an entry's policy, and a function that makes its factory in a scenario, with true costs if needed."""
-    if entry.policy not in REGISTRY:
-        raise not_among("policy", entry.policy, REGISTRY)
-    cls, options, known_options = REGISTRY[entry.policy], entry.options, policy_options(REGISTRY[entry.policy])
-    check_options(options, known_options, f"policy {entry.policy}")
-
-    def factory_in(scenario: Scenario) -> Factory:
-        truth = {TRUTH: scenario.mean_costs} if TRUTH in inspect.signature(cls).parameters else {}
-
-        def factory(problem: Problem, seed: int) -> Policy[Any]:
-            return cls(problem, seed, **truth, **options)
-
-        return factory
-
-    return entry.name or entry.policy, factory_in
-
-
-def refusals(makers: Mapping[str, Callable[[Scenario], Factory]], scenario: Scenario) -> Iterator[ValueError]:
-    """Yield an error for each policy that rejects its options or the scenario."""
-    for i, (name, factory_in) in enumerate(makers.items()):
-        try:
-            factory_in(scenario)(scenario.problem, 0)
-        except ValueError as error:
-            if isinstance(error, RuleError) and error.argument != "problem":
-                yield placed(error, f"policies[{i}].")
-            else:
-                yield placed(error, f"policies[{i}] ({name}): ", f" (in scenario {scenario.id})")
-
-
-def check_options(options: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> None:
-    """Reject keys that are not options."""
-    for name in options:
-        if name not in known:
-            allowed = ", ".join(known) or "it has none"
-            rule = f"be one of the options of {whose} ({allowed})"
-            raise RuleError(name, rule, name, f"{name!r}{hint(name, known)}")
