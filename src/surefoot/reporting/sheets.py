@@ -50,7 +50,8 @@ MEASURES = (
         "unsafe",
         "Share of unsafe runs",
         "violating_share",
-        "runs with a violation in any round; a frame marks more of them than delta allows, at the 95 % interval",
+        "runs with a violation in any round; a frame marks more of them than delta allows, "
+        "by the 95 % interval of that cell alone",
     ),
 )
 

@@ -40,7 +40,8 @@ def standings(scenarios: list[ScenarioResult]) -> list[Standing]:
 
     Safe ones come first, by regret a round; then the others, by violation a round; then those that did not play in
     every scenario. A policy counts as safe if no scenario shows more unsafe runs than delta allows, and neither do all
-    of them together: tests at 5 % in all, by the exact binomial distribution.
+    of them together: binomial tests at 5 % for each policy. The test of all together takes runs as
+    independent; scenarios share their seeds, so its level is not exact.
     """
     played: dict[str, list[tuple[ScenarioResult, PolicyResult]]] = {}
     for scenario in scenarios:

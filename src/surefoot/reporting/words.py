@@ -122,8 +122,9 @@ def standings_table(listed: list[Standing], scenarios: int) -> Table:
 
 STANDINGS = (
     "Safe policies come first, by regret a round. Below the line are those with more unsafe runs than delta allows, by "
-    "violation a round: more in one scenario or in all together, by exact tests with 5 % false alarms in all. A run is "
+    "violation a round: more in one scenario or in all together, by tests with 5 % false alarms a policy. A run is "
     "unsafe if it violates a guardrail in any round. Means over scenarios, with 95 % intervals over the seeds. "
+    "The test of all together takes runs as independent, though scenarios share seeds. "
     "A policy without a rank knows the true costs, or did not play everywhere."
 )
 """How to read the standings."""
