@@ -25,6 +25,8 @@ from surefoot.simulation.parts import About, Finished, digest, encoded
 
 SECONDS = 1.0
 """How long a task should take."""
+SHORT = 0.05
+"""A task is not made shorter than this to have all workers stop together."""
 A_SECOND = 50
 """How many tasks may finish in a second, on all workers together; with more workers, tasks are longer."""
 ROWS = 50_000
@@ -143,7 +145,7 @@ class Backlog:
         pace = spent / rounds
         wanted = max(SECONDS, workers / A_SECOND) * (1.0 if number in self._spent else 0.25)
         fair = pace * self._left / (2 * workers)  # at the end, smaller ones: all workers should stop together
-        size = min(wanted, fair) / max(pace * policies * checkpoints[-1], 1e-9)
+        size = max(min(wanted, fair), SHORT) / max(pace * policies * checkpoints[-1], 1e-9)
         return max(1, min(int(size), ROWS // (policies * len(checkpoints))))
 
     def learn(self, task: Task, seconds: float) -> None:
