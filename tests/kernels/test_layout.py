@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -544,13 +545,19 @@ def algorithms() -> Iterator[Algorithm[Any]]:
 def test_every_door_of_the_package_has_a_name_of_its_own() -> None:
     owners: dict[tuple[str, str], set[Any]] = {}
     for algorithm in algorithms():
-        kernels = {"begin": algorithm._begin, "restore": algorithm._restore}
-        kernels |= {"tell": algorithm.update, "play": algorithm.update}
-        for name, kernel in kernels.items():
-            if kernel is not None:
-                door = getattr(algorithm, name)
-                owners.setdefault((door.__module__, door.__qualname__), set()).add((algorithm.state, kernel))
-    assert len(owners) > 30
+        doors: list[tuple[str, Any, Any]] = []
+        if algorithm._begin is not None:
+            doors.append(("begin", algorithm._begin, algorithm.begin))
+        if algorithm._restore is not None:
+            doors.append(("restore", algorithm._restore, algorithm.restore))
+        if algorithm.update is not None:
+            doors.append(("tell", algorithm.update, algorithm.tell))
+            for kind in itertools.product([False, True], repeat=3):
+                play = algorithm.play(queued=kind[0], against=kind[1], drawn=kind[2])
+                doors.append((f"play {kind}", algorithm.update, play))
+        for what, kernel, door in doors:
+            owners.setdefault((door.__module__, door.__qualname__), set()).add((what, algorithm.state, kernel))
+    assert len(owners) > 200
     assert all(len(of_one_name) == 1 for of_one_name in owners.values())
 
 
