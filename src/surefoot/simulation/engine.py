@@ -77,7 +77,13 @@ class Threads:
 
     def submit(self, task: Task, work: Work) -> None:
         """Have a task carried out."""
-        self._pool.submit(lambda: self._results.put((task, work.do(task, self._advance, self._stop))))
+        self._pool.submit(self._do, task, work)
+
+    def _do(self, task: Task, work: Work) -> None:
+        result = work.do(task, self._advance, self._stop)
+        if result.error is not None:
+            self._stop.set()  # what waits does not begin, even if the driver has no turn before it
+        self._results.put((task, result))
 
     def wait(self, seconds: float) -> Done:
         """The tasks that have finished since the last call."""
