@@ -58,7 +58,7 @@ def events_between(database: Database, experiment: int, first: int, last: int) -
     """The events with these numbers that are on disk."""
     query = sa.select(events.c.seq, events.c.kind, events.c.body).where(events.c.experiment == experiment)
     query = query.where(events.c.seq >= first, events.c.seq <= last).order_by(events.c.seq)
-    return [(seq, read(kind, body)) for seq, kind, body in database.rows(query)]
+    return [(seq, read(kind, body)) for seq, kind, body in database.tuples(query)]
 
 
 def last_event(database: Database, experiment: int) -> int:

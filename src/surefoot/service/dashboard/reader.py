@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ LOOKED_AT = 600.0
 PACE_OVER, PACE_AT_LEAST = 300.0, 10.0
 """Decisions a minute are counted over this many seconds."""
 LIST_ARMS = 5
-NEWEST_EVENTS, NEWEST_ROUNDS, NEWEST_ENTRIES = 4_000, 20, 200
+NEWEST_EVENTS, NEWEST_ROUNDS, NEWEST_ENTRIES = 2_000, 20, 200
 BEFORE_ALARM = 5
 """Events before an alarm among which there is the one that raised it."""
 
@@ -79,6 +79,7 @@ class Reader:
         self._delays: dict[str, tuple[float, dict[str, list[float]]]] = {}
         self._looked = float("-inf")
         self._behind = asyncio.Event()
+        self._late: set[str] = set()  # experiments whose rounds are to be read at once
 
     async def summaries(self, names: list[str]) -> list[Summary]:
         """These experiments, in this order, without those of which nothing is known yet."""
@@ -86,8 +87,8 @@ class Reader:
         async with self._one:
             statuses = await self._known(names)
             old = [name for name in statuses if self._kept("list", name, statuses[name]) is None]
-            if old and not await self._run(self._summaries, old, statuses):
-                self._behind.set()
+            if old:
+                self._read_on(await self._run(self._summaries, old, statuses))
             return [self._made["list", name][-1] for name in names if name in statuses]
 
     async def detail(self, name: str, audit: bool) -> Detail:
@@ -103,7 +104,7 @@ class Reader:
                 kept = await self._run(self._detail, name, status, prefix, audit)
                 self._keep(f"detail {audit}", name, status, kept)
                 if self._rounds.get(name) != status["rounds"]:
-                    self._behind.set()
+                    self._read_on([name])
         return kept  # type: ignore[no-any-return]
 
     async def explain(self, id: str) -> Explained:
@@ -121,22 +122,37 @@ class Reader:
         return found
 
     async def keep_up(self) -> None:
-        """Read new rounds now and then, a little at a time, so that whoever looks first need not wait."""
+        """Read new rounds, a little at a time, so that whoever looks first need not wait.
+
+        Those of all experiments now and then, and at once those of an experiment that somebody looks at.
+        """
+        whole = float("-inf")
         while True:
             await woken(self._behind, CATCH_UP_EVERY)
+            behind, self._late = self._late, set()
             looked = time.monotonic() - self._looked < LOOKED_AT
             if self._host.ready and (looked or self._host.role != "decider"):
+                all_of_them = time.monotonic() - whole >= CATCH_UP_EVERY
+                whole = time.monotonic() if all_of_them else whole
                 try:
-                    await self._catch_up()
+                    await self._catch_up(None if all_of_them else behind)
                 except Exception:
                     logger.warning("the histories are behind", exc_info=True)
 
-    async def _catch_up(self) -> None:
-        names = await self._run(numbers_of, self._host.database)
-        await self._known(list(names))  # which counts decisions
-        for number in names.values():
-            while not await self._run(self.histories.catch_up, number, SLICE):
+    async def _catch_up(self, names: Iterable[str] | None = None) -> None:
+        """Read the new rounds of some experiments, or of all."""
+        numbers = await self._run(numbers_of, self._host.database)
+        if names is None:
+            await self._known(list(numbers))  # which counts decisions
+        for name in numbers if names is None else names:
+            while name in numbers and not await self._run(self.histories.catch_up, numbers[name], SLICE):
                 await asyncio.sleep(REST)
+
+    def _read_on(self, names: Iterable[str]) -> None:
+        """Have the rounds of these experiments read in the background."""
+        self._late.update(names)
+        if self._late:
+            self._behind.set()
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -186,8 +202,8 @@ class Reader:
 
     # In a thread.
 
-    def _summaries(self, names: list[str], statuses: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Make summaries; returns whether all rounds are in them."""
+    def _summaries(self, names: list[str], statuses: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Make summaries; returns the experiments of which not all rounds are in them."""
         database, until = self._host.database, time.monotonic() + BUDGET
         marks = milestones(database, [self._number(database, name) for name in names])
         for name in names:
@@ -198,7 +214,7 @@ class Reader:
                 pace = self._pace(name, history)
                 found = summary(statuses[name], history, marks[number], pace, LIST_ARMS, self._fresh[name])
             self._keep("list", name, statuses[name], found)
-        return all(self._rounds.get(name) == statuses[name]["rounds"] for name in names)
+        return [name for name in names if self._rounds.get(name) != statuses[name]["rounds"]]
 
     def _detail(self, name: str, status: Mapping[str, Any], prefix: str, audit: bool) -> Detail:
         database = self._host.database
