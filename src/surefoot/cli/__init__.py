@@ -43,6 +43,13 @@ Figures = Annotated[
         "--figures/--no-figures", help="Draw each scenario; by default, if there are few.", show_default=False
     ),
 ]
+EngineName = Annotated[Literal["threads", "dask"], typer.Option(help="Threads of this process, or workers of Dask.")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler; by default Dask's workers are on this machine.")
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Refuse workers whose libraries or processor differ from the others'.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of threads; by default one per core.")]
 
 
@@ -73,15 +80,9 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file; `surefoot init` writes an example.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/NAME.")] = None,
     workers: Workers = None,
-    engine: Annotated[
-        Literal["threads", "dask"], typer.Option(help="Threads of this process, or workers of Dask.")
-    ] = "threads",
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler; by default Dask's workers are on this machine.")
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Refuse workers whose libraries or processor differ from the others'.")
-    ] = False,
+    engine: EngineName = "threads",
+    scheduler: Scheduler = None,
+    exact: Exact = False,
     figures: Figures = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
@@ -122,13 +123,27 @@ def league(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 10,
     horizon: Annotated[int, typer.Option(min=3, help="Rounds, in every scenario.")] = 20_000,
     workers: Workers = None,
+    engine: EngineName = "threads",
+    scheduler: Scheduler = None,
+    exact: Exact = False,
     figures: Figures = None,
 ) -> None:
     """Run every policy in every built-in scenario but the rehearsals: standings, maps and a table of each scenario."""
     from surefoot.cli.studies import carry_out, league_study
 
     command = shlex.join(["surefoot", "league", "--out", str(out), "--seeds", str(seeds), "--horizon", str(horizon)])
-    carry_out(league_study(seeds, horizon), Path(), "league.toml", out, workers, command, figures=figures)
+    carry_out(
+        league_study(seeds, horizon),
+        Path(),
+        "league.toml",
+        out,
+        workers,
+        command,
+        figures=figures,
+        engine=engine,
+        scheduler=scheduler,
+        exact=exact,
+    )
 
 
 @app.command()

@@ -17,8 +17,8 @@ from surefoot.kernels.compile import compiled, compiled_apart, compiled_door, me
 from surefoot.kernels.costs import observe as observe_costs
 from surefoot.kernels.draws import draw_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
-from surefoot.kernels.ledger import AT_ONCE
-from surefoot.kernels.notes import account_for, next_stop, note, note_waiting
+from surefoot.kernels.ledger import add_round
+from surefoot.kernels.notes import next_stop, note, note_waiting
 from surefoot.kernels.queue import NONE, OVER, admit, due
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
@@ -127,6 +127,8 @@ def tell(floats, integers, {self._chance}rows, observed):
         arm = draw(strategy, generator.random())
         {"foe.counts[arm] += 1.0" * against}
         {"draw_costs(model, costs, t, arm)" * drawn}
+        if accounted:
+            add_round(notes.account, t, losses, strategy, state.safe_weight[0])
         weight = 1.0 - state.safe_weight[0]
 """
         learn = f"""
@@ -160,14 +162,10 @@ def {name}(floats, integers, generator, eye, notes, losses, costs, strategies, s
     strategy = state.strategy
     stop, accounted = next_stop(notes), notes.stops.size > 0
     for t in range(begin, len(losses)):
-        if accounted and (t == stop or t % AT_ONCE == 0):
-            account_for(notes, t, losses, strategies, safe_weights)
         if t == stop:
             {"note_waiting(notes, queue)" * queued}
             stop = note(notes, floats, eye)
 {later if queued else at_once}
-    if accounted:
-        account_for(notes, len(losses), losses, strategies, safe_weights)
     if stop == len(losses):
         {"note_waiting(notes, queue)" * queued}
         note(notes, floats, eye)
@@ -231,8 +229,8 @@ def observe(floats, integers, arm, costs):
         door: Callable[..., Any] = executed(
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
             retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
-            note_waiting=note_waiting, next_stop=next_stop, account_for=account_for, AT_ONCE=AT_ONCE, respond=respond,
-            draw_costs=draw_costs, **names,
+            note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
+            **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from surefoot.environments.feedback import DRAWS
 from surefoot.environments.losses import Adversary, Losses
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.counter import FEEDBACK, LOSSES, TILE, fill_uniform
-from surefoot.kernels.draws import fill_costs, fill_losses
+from surefoot.kernels.draws import Drawn, fill_costs, fill_losses
+from surefoot.kernels.pcg import Stream, fill_flips, stream
 from surefoot.kernels.types import Integers
 from surefoot.problem import Problem
 from surefoot.rules import SHARE, Floats, numbers
@@ -29,6 +30,8 @@ SURE = {
     costs.Bernoulli.fill, costs.Beta.fill, costs.Changing.fill,
 }  # fmt: skip
 """How models are filled that cannot leave the range; all others are checked."""
+FLIPPED = SURE - {costs.Beta.fill}
+"""How models are filled that are coin flips."""
 
 
 class Streams(NamedTuple):
@@ -106,6 +109,25 @@ def block_length(problem: Problem) -> int:
     return max(64, BLOCK_NUMBERS // (problem.n_arms * (problem.n_constraints + 1)))
 
 
+class Coins(NamedTuple):
+    """A model of coin flips, and its stream of random numbers."""
+
+    model: Drawn
+    stream: Stream
+
+    def flip(self, out: Floats, first: int) -> None:
+        """Fill a block, (n, m, K), that begins after so many rounds."""
+        self.model.first[0] = first
+        fill_flips(self.stream, self.model, out)
+
+
+def coins(model: Any, drawn: Drawn | None, seed: np.random.SeedSequence) -> Coins | None:
+    """The coins that a model flips in compiled code, as its `fill` does to the bit; None if that does other things."""
+    if drawn is None or type(model).fill not in FLIPPED or not type(model).drawn.__module__.startswith("surefoot."):
+        return None
+    return Coins(drawn, stream(seed))
+
+
 class World:
     """Losses and costs of one seed. The length of a block depends only on the size of the problem.
 
@@ -116,20 +138,31 @@ class World:
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario, self._seed = scenario, seed
-        made = streams(seed)
-        self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
-        self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
         self._by_counter, model = scenario.random == "counter", scenario.losses
         self.foe = model.foe() if isinstance(model, Adversary) else None
-        self.model = scenario.costs.drawn(seed) if self._by_counter else None
-        self._loss_model = None
-        if self._by_counter and isinstance(model, Losses):
-            self._loss_model = model.drawn(seed, scenario.problem.rounds)
-        self._feedback_generator = None
-        if scenario.feedback is not None and not self._by_counter:
-            self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
+        costs = scenario.costs.drawn(seed)
+        losses = model.drawn(seed, scenario.problem.rounds) if isinstance(model, Losses) else None
+        self.model = costs if self._by_counter else None
+        self._loss_model = losses if self._by_counter else None
+        self._cost_coins, self._loss_coins = None, None
+        if not self._by_counter:
+            self._cost_coins = coins(scenario.costs, costs, streams(seed).costs)
+            self._loss_coins = coins(model, losses, streams(seed).losses)
         self._unfilled: Block | None = None
         self._fated = 0
+
+    @cached_property
+    def loss_generator(self) -> np.random.Generator:
+        """The generator of losses that are not flipped in compiled code."""
+        return np.random.Generator(np.random.PCG64(streams(self._seed).losses))
+
+    @cached_property
+    def _cost_generator(self) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(streams(self._seed).costs))
+
+    @cached_property
+    def _feedback_generator(self) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(streams(self._seed).feedback))
 
     def blocks(self, last: int) -> Iterator[tuple[Floats, Floats]]:
         """Losses (n, K) and costs (n, m, K) of all rounds up to the last; those of an adversary are left to it."""
@@ -156,6 +189,9 @@ class World:
         if self.model is not None:
             self._unfilled = block
             return
+        if self._cost_coins is not None:
+            self._cost_coins.flip(block.costs, block.first)
+            return
         model = self._scenario.costs
         unsure = type(model).fill not in SURE
         if unsure:
@@ -176,6 +212,8 @@ class World:
         if self._loss_model is not None:
             self._loss_model.first[0] = block.first
             fill_losses(self._loss_model, out)
+        elif self._loss_coins is not None:
+            self._loss_coins.flip(out[:, None], block.first)
         elif isinstance(model, Losses):
             self.fill_costs()
             unsure = type(model).fill not in SURE
@@ -197,7 +235,7 @@ class World:
         if feedback is None:
             return None
         uniform = np.empty((rounds, DRAWS))
-        if self._feedback_generator is None:
+        if self._by_counter:
             fill_uniform(uniform, self._seed, FEEDBACK, self._fated, np.empty(TILE))
             self._fated += rounds
         else:
