@@ -34,6 +34,7 @@ def write(folder: Path, docs: Path = ROOT / "docs") -> None:
     shutil.copytree(docs, folder)
     texts = {str(path.relative_to(docs)): path.read_text(encoding="utf-8") for path in docs.rglob("*.md")}
     texts |= {uri: moved((ROOT / name).read_text(encoding="utf-8"), name) for name, uri in OUTSIDE.items()}
+    texts["index.md"] = "---\nhide: [navigation]\n---\n\n" + texts["index.md"]
     texts |= reference.pages()
     for uri in [uri for uri in texts if uri.startswith("tutorials/") and not uri.endswith("index.md")]:
         texts[uri.replace(".md", ".ipynb")] = notebooks.notebook(texts[uri])

@@ -66,8 +66,9 @@ def draw_routing(path: Path) -> None:
         left.axhline(0.40, color="black", linestyle="--", linewidth=1.2)
         left.text(200, 0.42, "limit: 0.40 cents", ha="right", va="bottom")
         left.set(title="Spend a request (cents)", xlabel="thousand requests", ylim=(0, 1.0), xlim=(0, 200))
-        right.set(title="Quality of the answers", xlabel="thousand requests", ylim=(0.4, 1.0), xlim=(0, 200))
-        right.legend(frameon=False, loc="upper right", ncols=1)
+        right.set(title="Quality of the answers", xlabel="thousand requests", ylim=(0.3, 1.0), xlim=(0, 200))
+        for name, (_, quality) in courses.items():
+            right.text(198, quality[-20:].min() - 0.015, name, color=LOOKS[name], ha="right", va="top")
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
