@@ -6,7 +6,7 @@ OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/
     tests/storage/test_migrations.py tests/experiments/test_order.py tests/service/test_routes.py \
     tests/service/test_ofrep.py tests/client/test_client.py
 
-.PHONY: demo test test-oldest docs fuzz coverage bench clean
+.PHONY: demo test test-oldest site docs fuzz coverage bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -22,10 +22,12 @@ test: .venv/ready-dev
 test-oldest: .venv-oldest/ready
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/cache .venv-oldest/bin/pytest $(OLDEST)
 
-# the documentation site, to look at; Ctrl-C ends it
-docs: .venv/ready-dev
+# the documentation site in build/site; `make docs` shows it, and Ctrl-C ends that
+site: .venv/ready-dev
 	$(BIN)/python -m website build/pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+docs: site
 	@echo "the site is at http://127.0.0.1:8001"
 	$(BIN)/python -m http.server 8001 --bind 127.0.0.1 --directory build/site
 

@@ -18,9 +18,9 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "ARCHITECTURE.md": "architecture.md",
-    # "RELEASING.md": "releasing.md",
-    # "SECURITY.md": "security.md",
-    # "CODE_OF_CONDUCT.md": "conduct.md",
+    "RELEASING.md": "releasing.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
 }
 """Files of the repository's root that are pages of the site, under these names."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".conf": "nginx", ".service": "ini"}
