@@ -25,6 +25,7 @@ OUTSIDE = {
 """Files of the repository's root that are pages of the site, under these names."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".conf": "nginx", ".service": "ini"}
 LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.M)
+PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 PROMPT = re.compile(r"^```python\n(?=>>> )", re.M)
 
 
@@ -42,7 +43,7 @@ def write(folder: Path, docs: Path = ROOT / "docs") -> None:
     for uri in [uri for uri in texts if uri.endswith(".md")]:
         for path in {outside(target, uri) for _, target in LINK.findall(texts[uri])} - {None, *OUTSIDE}:
             texts[f"source/{path}.md"] = source_page(str(path))
-        texts[uri] = PROMPT.sub("```pycon\n", led_inside(texts[uri], uri))
+        texts[uri] = PROMPT.sub("```pycon\n", led_inside(texts[uri], uri)).replace(" ± ", PLUS_MINUS)
     for uri, text in texts.items():
         (folder / uri).parent.mkdir(parents=True, exist_ok=True)
         (folder / uri).write_text(text, encoding="utf-8")
