@@ -188,7 +188,7 @@ def http_page() -> str:
         parts.append(f"\n### `{name}` {{: #shape-{name.lower()} }}\n\n{schema.get('description', '')}\n")
         if "properties" in schema:
             needed = set(schema.get("required", []))
-            parts.append("| field | type | |\n|---|---|---|")
+            parts.append("| field | type | needed |\n|---|---|---|")
             for field, of in schema["properties"].items():
                 parts.append(f"| `{field}` | {kind(of)} | {'required' if field in needed else ''} |")
         else:
