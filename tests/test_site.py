@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -144,3 +149,46 @@ def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
         "[a](../source/src/surefoot/problem.py.md)"
     )
     assert pages.moved("[a](docs/live.md#x) [b](https://c.d)", "README.md") == "[a](live.md#x) [b](https://c.d)"
+
+
+# In a browser
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    handler = functools.partial(Silent, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_in_a_browser_pages_fit_a_phone_and_sessions_are_copied_without_prompts(address: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(
+            viewport={"width": 390, "height": 844}, permissions=["clipboard-read", "clipboard-write"]
+        )
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for path in ("", "faq/", "league/", "reference/http/", "reference/api/live/", "start/five-minutes/"):
+            page.goto(address + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        page.locator("button.md-code__button").nth(2).click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        browser.close()
+    assert all(one.startswith((address, "data:")) for one in asked)
+    assert "status = live.status()" in copied.splitlines()
+    assert ">>>" not in copied
+    assert "('running', 3000, [])" not in copied
