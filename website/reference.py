@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from typing import Any
 
 import typer.main
 
 import surefoot
 from surefoot.cli import app
+from surefoot.theory import bounds
 
 Page = dict[str, list[str]]
 
@@ -68,6 +70,16 @@ API: dict[str, tuple[str, str, list[str]]] = {
             *("client.NoAnswer", "client.ServiceError", "client.Stopped"),
         ],
     ),
+    "litellm": (
+        "LiteLLM",
+        "A LiteLLM Router, or LiteLLM's proxy, under guardrails. The guide is [LiteLLM](../../litellm.md).",
+        [f"contrib.litellm.{name}" for name in ("Routing", "ProxyRouting", "Answer", "decision_of")],
+    ),
+    "bounds": (
+        "Bounds of the theorems",
+        "Every theorem as a number. [Bounds with their constants](../../bounds.md) explains them.",
+        [f"theory.bounds.{name}" for name in bounds.__all__ if not name.isupper()],
+    ),
     "testing": (
         "Contracts",
         "Test classes that your own policy, confidence bound or log must pass.",
@@ -78,24 +90,29 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
 }
 """Pages of the Python reference: title, first sentence, names without `surefoot.`"""
-LISTS = {"contributed": "surefoot.contrib.litellm", "bounds": "surefoot.theory.bounds"}
 
 
 def home(name: str) -> str:
     """The full path of a public name: where it is defined, which is where its docstring is."""
-    found: Any = surefoot
-    for part in name.split("."):
-        found = getattr(found, part) if hasattr(found, part) else __import__(f"surefoot.{part}", fromlist=["_"])
+    if name.startswith("contrib."):  # not to be imported: it needs what it is for
+        return f"surefoot.{name}"
+    found: Any = pkgutil.resolve_name(f"surefoot.{name}")
     return f"{found.__module__}.{found.__qualname__}"
 
 
 def api_page(key: str) -> str:
     """One page of the Python reference."""
     title, sentence, names = API[key]
-    parts = [f"# {title}\n\n{sentence}\n"]
+    module = names[0].rpartition(".")[0]
+    statement = "import surefoot as sf"
+    if key in ("client", "litellm", "bounds", "testing"):
+        statement = f"from surefoot.{module} import {names[0].rpartition('.')[2]}"
+    parts = [f"# {title}\n\n{sentence}\n\n```python\n{statement}\n```\n"]
     for name in names:
-        shown = name.rpartition(".")[2] if name.startswith("client.") else f"sf.{name}"
-        parts.append(f'::: {home(name)}\n    options:\n      heading: "{shown}"\n      toc_label: "{name}"\n')
+        public = name.split(".")[0] not in ("client", "contrib", "theory", "testing")
+        shown = f"sf.{name}" if public else name.rpartition(".")[2]
+        label = name if public else shown
+        parts.append(f'::: {home(name)}\n    options:\n      heading: "{shown}"\n      toc_label: "{label}"\n')
     return "\n".join(parts)
 
 
