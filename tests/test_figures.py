@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from functools import cache
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
+import surefoot as sf
 from surefoot.cli.studies import DEMO
 from surefoot.simulation.study import Study
 from website.pictures import routing
@@ -180,6 +184,49 @@ def test_how_much_of_delta_is_used_is_what_the_study_found() -> None:
     assert '"practical" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
     choosing = next(rows for rows in tables("docs/choosing.md") if "preset" in rows[0])
     assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "2", "0"]
+
+
+def test_the_table_of_choosing_is_what_a_simulation_gives() -> None:
+    rows = next(rows for rows in tables("docs/choosing.md") if "policy" in rows[0])
+    made: dict[str, Any] = {
+        "`SOLB`, practical": lambda problem, seed: sf.SOLB(problem, seed, preset="practical"),
+        "`SOLB`, guaranteed": lambda problem, seed: sf.SOLB(problem, seed, preset="guaranteed"),
+        "`OPB`": sf.OPB,
+        "`SafeExp3`": sf.SafeExp3,
+    }
+    assert [row["policy"] for row in rows] == list(made)
+    for world in ("stochastic-v1", "switching-v1", "drifting-v1"):
+        scenario = sf.scenarios.make(world, horizon=20_000)
+        run = sf.simulate(scenario, made, seeds=10, checkpoints=[20_000], workers=2)
+        found = {row["policy"]: row for row in run.summary().to_pylist()}
+        for row in rows:
+            one = found[row["policy"]]
+            mean, low, high = (f"{one[key]:,.0f}" for key in ("regret", "regret_low", "regret_high"))
+            assert row[world] == f"{mean} ({low} to {high})"
+            assert one["violating_runs"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::surefoot.policies.base.Contradiction")
+def test_rehearsals_have_the_figures_of_their_study() -> None:
+    run = Study.read(ROOT / "studies" / "rehearsals.toml").run()
+    over: dict[str, list[int]] = {}
+    for row in run.table.to_pylist():
+        over.setdefault(row["scenario"], []).append(row["rounds_in_violation"])
+
+    def unsafe(scenario: str) -> list[int]:
+        return [rounds for rounds in over[scenario] if rounds]
+
+    rows = next(rows for rows in tables("docs/lab.md") if 'unsafe runs of 100, "live"' in rows[0])
+    for row in rows:
+        name = row["scenario"].strip("`")
+        naive = unsafe(f"{name}, handling=arrival")
+        found = [len(unsafe(f"{name}, handling=live")), len(naive), math.ceil(median(naive))]
+        assert [number(cell) for cell in list(row.values())[2:]] == found, name
+    said = flat("docs/lab.md")
+    assert len(unsafe("jump-v1")) == 100
+    assert f"for {math.ceil(median(over['jump-v1']))} rounds in the median" in said
+    drifting = len(unsafe("drifting-costs-v1")), math.ceil(median(over["drifting-costs-v1"]))
+    assert "in `drifting-costs-v1` {}, for {} rounds in the median of all runs".format(*drifting) in said
 
 
 # Performance
