@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 import surefoot as sf
 from surefoot.cli.studies import DEMO
 from surefoot.simulation.study import Study
-from website.pictures import routing
+from website.pictures import loosening, routing
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -253,6 +253,15 @@ def test_the_picture_of_the_readme_shows_what_is_said_below_it() -> None:
     said = flat("README.md")
     for figure in ("at most 0.399 cents", "guardrails spends 0.85", "baseline's 0.45 to 0.80 on average"):
         assert figure in said
+
+
+def test_the_picture_of_the_concepts_shows_what_is_said_below_it() -> None:
+    strategies, true, bounds = loosening()
+    assert bounds.max() <= 0.5 + 1e-9
+    assert bounds.min() >= 0.5 - 1e-3
+    assert true.max() < 0.5
+    assert [f"{100 * one:.0f} %" for one in strategies[[0, -1], 2]] == ["56 %", "7 %"]
+    assert "the baseline starts with 56 % and ends with 7 %" in flat("docs/start/concepts.md")
 
 
 def test_the_table_of_the_demo_is_what_it_prints(tmp_path: Path) -> None:

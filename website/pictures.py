@@ -73,6 +73,52 @@ def draw_routing(path: Path) -> None:
         plt.close(figure)
 
 
+def loosening(
+    rounds: int = 20_000, seed: int = 3
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """One run of SOLB with three arms, round by round: strategies, their true cost, their cost at the upper bounds.
+
+    With the preset "guaranteed", whose strategies change smoothly; those of "practical" are harder to look at.
+    """
+    costs, losses = np.array([0.9, 0.4, 0.1]), np.array([0.1, 0.4, 0.8])
+    problem = sf.Problem(3, [0.5], None, safe=sf.SafeStrategy([0, 0, 1], [0.1]))
+    policy, world = sf.SOLB(problem, seed, preset="guaranteed"), np.random.default_rng(seed)
+    strategies, bounds = np.empty((rounds, 3)), np.empty(rounds)
+    for t in range(rounds):
+        strategies[t], upper = policy.strategy, policy.upper_costs[0].copy()
+        upper[2] = min(upper[2], 0.1)  # the cost of the safe strategy is known
+        bounds[t] = strategies[t] @ upper
+        decision = policy.ask()
+        policy.tell(
+            decision, float(world.random() < losses[decision.arm]), [float(world.random() < costs[decision.arm])]
+        )
+    return strategies, strategies @ costs, bounds
+
+
+def draw_loosening(path: Path) -> None:
+    """The picture of the page on concepts."""
+    import matplotlib.pyplot as plt
+
+    strategies, true, bounds = loosening()
+    shown = np.unique(np.geomspace(1, len(true), 250).astype(int)) - 1
+    rounds, last = shown + 1, len(true)
+    strategies, true, bounds = strategies[shown], true[shown], bounds[shown]
+    names = ("best, too expensive alone", "good, affordable", "baseline")
+    with mpl.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+        left.stackplot(rounds, strategies.T, colors=("#0072B2", "#56B4E9", "#BBBBBB"), labels=names)
+        left.set(title="The strategy: share of each arm", xlabel="round", xlim=(1, last), ylim=(0, 1), xscale="log")
+        left.legend(loc="upper left", frameon=True, framealpha=0.9)
+        right.axhline(0.5, color="black", linestyle="--", linewidth=1.2)
+        right.text(last, 0.515, "limit", ha="right", va="bottom")
+        right.plot(rounds, bounds, color="#D55E00", label="at the upper bounds")
+        right.plot(rounds, true, color="#0072B2", label="true, unknown to SOLB")
+        right.set(title="Mean cost of the strategy", xlabel="round", xlim=(1, last), ylim=(0, 0.65), xscale="log")
+        right.legend(loc="lower right", frameon=False)
+        figure.savefig(path, metadata={"Date": None})
+        plt.close(figure)
+
+
 def draw_report(folder: Path) -> None:
     """Figures of the demo's report, for the tutorial that explains them."""
     with TemporaryDirectory() as made:
@@ -86,6 +132,7 @@ def main() -> None:
     """Draw all pictures."""
     mpl.use("svg")
     draw_routing(IMAGES / "routing.svg")
+    draw_loosening(IMAGES / "loosening.svg")
     draw_report(IMAGES)
 
 
