@@ -143,6 +143,13 @@ def test_a_notebook_has_the_code_and_not_what_it_printed() -> None:
     assert [cell["cell_type"] for cell in cells] == ["markdown", "code", "markdown"]
 
 
+def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        pages.write(tmp_path)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
     assert pages.led_inside("[a](../README.md#x)", "live.md") == "[a](index.md#x)"
     assert pages.led_inside("[a](../../src/surefoot/problem.py)", "theory/live.md") == (

@@ -23,6 +23,7 @@ OUTSIDE = {
     "CODE_OF_CONDUCT.md": "conduct.md",
 }
 """Files of the repository's root that are pages of the site, under these names."""
+MARK = ".written-by-website"
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".conf": "nginx", ".service": "ini"}
 LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.M)
 PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
@@ -30,9 +31,12 @@ PROMPT = re.compile(r"^```python\n(?=>>> )", re.M)
 
 
 def write(folder: Path, docs: Path = ROOT / "docs") -> None:
-    """Write all pages to a folder, which is emptied first."""
+    """Write all pages to a folder. One that was written before is emptied first; any other must be empty."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise FileExistsError(f"{folder} is not empty, and was not written by this program")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(docs, folder)
+    (folder / MARK).touch()
     texts = {str(path.relative_to(docs)): path.read_text(encoding="utf-8") for path in docs.rglob("*.md")}
     texts |= {uri: moved((ROOT / name).read_text(encoding="utf-8"), name) for name, uri in OUTSIDE.items()}
     texts["index.md"] = "---\nhide: [navigation]\n---\n\n" + texts["index.md"]
