@@ -143,6 +143,14 @@ def test_a_notebook_has_the_code_and_not_what_it_printed() -> None:
     assert [cell["cell_type"] for cell in cells] == ["markdown", "code", "markdown"]
 
 
+def test_links_work_in_the_repository_as_well() -> None:
+    """As where the files are read without the site."""
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for _, target in pages.LINK.findall(path.read_text(encoding="utf-8")):
+            if not re.match(r"[a-z]+:|#", target):
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
 def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):
