@@ -6,7 +6,7 @@ OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/
     tests/storage/test_migrations.py tests/experiments/test_order.py tests/service/test_routes.py \
     tests/service/test_ofrep.py tests/client/test_client.py
 
-.PHONY: demo test test-oldest fuzz coverage bench clean
+.PHONY: demo test test-oldest site docs fuzz coverage bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -21,6 +21,15 @@ test: .venv/ready-dev
 # the lowest versions of the dependencies that pyproject.toml allows; kernels are compiled again for that Numba
 test-oldest: .venv-oldest/ready
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/cache .venv-oldest/bin/pytest $(OLDEST)
+
+# the documentation site in build/site; `make docs` shows it, and Ctrl-C ends that
+site: .venv/ready-dev
+	$(BIN)/python -m website build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+docs: site
+	@echo "the site is at http://127.0.0.1:8001"
+	$(BIN)/python -m http.server 8001 --bind 127.0.0.1 --directory build/site
 
 # new random examples on every run, and ten times as many as `make test` has
 fuzz: .venv/ready-dev
@@ -48,7 +57,7 @@ clean:
 	touch $@
 
 .venv/ready-dev: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,test,lint,docs]"
 	touch $@
 
 .venv/ready-bench: .venv/ready

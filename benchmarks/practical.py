@@ -1,6 +1,6 @@
 """The preset "practical" against the paper, the strongest peers, and those peers with the same bounds.
 
-``python -m benchmarks.practical`` prints the tables of docs/practical.md. Seeds start at 2000; settings were chosen on
+``python -m benchmarks.practical`` prints the tables of docs/practical-data.md. Seeds start at 2000; settings were chosen on
 others. A "fresh" world is another instance for every seed, drawn at random.
 """
 

@@ -22,7 +22,7 @@ from tests.servers import GOOD, ROUTING, Postgres, Server
 
 CALLERS = 4
 KILLS = int(os.environ.get("SUREFOOT_KILLS", "3"))
-"""How often a process is killed; 20 for the figures of docs/performance.md."""
+"""How often a process is killed; 20 for the figures of docs/performance-notes.md."""
 
 
 class Load:

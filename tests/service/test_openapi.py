@@ -41,7 +41,7 @@ CHECKS = [
 DOCUMENT = document(Routes(None, None).table())  # type: ignore[arg-type]
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 EXAMPLES = int(os.environ.get("SUREFOOT_CASES", "5"))
-"""How many cases for each operation; 400 for the figures of docs/performance.md."""
+"""How many cases for each operation; 400 for the figures of docs/performance-notes.md."""
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_a_best_arm_inside_the_thresholds_is_found_sooner() -> None:
 
 
 def test_a_long_wait_is_99_c_over_the_squared_margin() -> None:
-    """The closed form that docs/choosing.md derives, where terms of lower order are gone."""
+    """The closed form that docs/forecast.md derives, where terms of lower order are gone."""
     long = Forecast(n_arms=3, n_constraints=1, margin=1e-5)
     c = 4 * 2 * 0.25 * 2 * (math.log(3 / 0.05) + MIXTURE)
     assert long.loose_after == pytest.approx(99 * c / 1e-10, rel=1e-3)

@@ -52,8 +52,9 @@ class Experiment:
         The strategy that is known to be safe: the name of an arm, or shares of several arms that sum to 1. It is served
         while the experiment is held.
     baseline_costs
-        What the baseline's mean of each guardrail is, in natural units, or a bound on the safe side. Count feedback
-        that never comes as the worst value. None: it is measured first, by serving the baseline alone.
+        What the baseline's mean of each guardrail is, in natural units, or a bound on the safe side. Add
+        nothing for lost feedback: that is never held against the baseline. None: the costs are measured first, by
+        serving the baseline alone.
     timeout
         How long to wait for feedback, in the unit of time that `Live` is given. Feedback that is not complete by then
         counts as the worst case.

@@ -144,7 +144,7 @@ CLAIMS: tuple[Claim, ...] = (
         trials.try_corollary, (25, 200), {"proposal stuck": mutations.Stuck},
     ),
     Claim(
-        "Theorem 5", "Whoever is safe on nu_1 plays the safe arm often on nu_2 and nu_3, and pays for it.",
+        "Theorem 5", "A policy that is safe on nu_1 plays the safe arm often on nu_2 and nu_3, and pays for it.",
         "the lower-bound family, T = 10,000, omega 0.1, gap 0.2, margin 0.2", "",
         f"safe on nu_1; mean rounds of the safe arm and the larger mean regret at least the bounds; {MEAN}",
         trials.try_lower_bound, (60, 500), {"safe weight 0": mutations.Unmixed},

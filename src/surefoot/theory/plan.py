@@ -1,6 +1,6 @@
 """When guardrails loosen and learning starts to pay: a forecast for SOLB, before anything has been played.
 
-The derivation, and how well it fits simulations, is in docs/choosing.md. It is an estimate, not a bound.
+The derivation, and how well it fits simulations, is in docs/forecast.md. It is an estimate, not a bound.
 """
 
 from __future__ import annotations

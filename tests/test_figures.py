@@ -1,0 +1,298 @@
+"""Figures on pages are those of their data: appendices, data files, or the command that makes them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+import surefoot as sf
+from surefoot.cli.studies import DEMO
+from surefoot.simulation.study import Study
+from website.pictures import loosening, routing
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+Row = dict[str, str]
+
+
+@cache
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def flat(path: str) -> str:
+    return " ".join(text(path).split())
+
+
+def tables(path: str) -> list[list[Row]]:
+    """The tables of a page; a row has its cells by the head of their column."""
+    found: list[list[Row]] = []
+    head: list[str] = []
+    for line in text(path).splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            head = []
+        elif not head:
+            head = cells
+            found.append([])
+        elif not set(line) <= set("|- "):
+            found[-1].append(dict(zip(head, cells, strict=True)))
+    return found
+
+
+def number(cell: str) -> float:
+    return float(cell.strip("* ").replace(",", ""))
+
+
+def near(cell: str, value: float) -> bool:
+    """Whether a figure is that of a simulation; on another processor the last digits of a run may differ."""
+    return abs(number(cell) - value) <= max(2.0, 0.01 * abs(value))
+
+
+# The league
+
+NAMES = {
+    "SOLB": "solb", "OPB": "opb", "SafeExp3": "safe-exp3", "SafeOptimisticLP": "safe-optimistic-lp",
+    "SOLB, paper": "solb, paper", "safe strategy alone": "always-safe", "COLB": "colb", "OptimisticLP": "optimistic-lp",
+    "SoftExp3": "soft-exp3", "LinConTS": "lincon-ts", "COLB, paper": "colb, paper",
+}  # fmt: skip
+
+
+@cache
+def league() -> dict[tuple[str, str], list[str]]:
+    """What the appendix says of a policy in a world: regret, violation, runs without violation, time."""
+    found = {}
+    for rows in tables("docs/league-data.md"):
+        for row in rows:
+            for world, cell in list(row.items())[1:]:
+                found[row["policy"], world] = [one.strip() for one in cell.split("/")]
+    return found
+
+
+def test_the_league_has_the_figures_of_its_appendix() -> None:
+    hard, soft = tables("docs/league.md")
+    worlds = {world for _, world in league()}
+    assert {row["world"].strip("`") for row in hard} == {row["world"].strip("`") for row in soft} == worlds
+    best = 0
+    for row in hard:
+        world = row["world"].strip("`")
+        for name in list(row)[1:]:
+            regret, violation, kept, _ = league()[NAMES[name], world]
+            assert (row[name].strip("*"), violation, kept) == (regret, "0", "10"), (name, world)
+        least = min(list(row)[1:], key=lambda name: number(row[name]))
+        assert [name for name in row if "**" in row[name]] == [least]
+        best += least == "SOLB"
+    assert best == 13
+    for row in soft:
+        for name in list(row)[1:]:
+            assert row[name] == " / ".join(league()[NAMES[name], row["world"].strip("`")][:2])
+
+
+def test_sentences_of_the_league_follow_from_the_appendix() -> None:
+    def violation(policy: str, world: str) -> float:
+        return number(league()[policy, world][1])
+
+    worlds = {world for _, world in league()}
+    fewer = [
+        world
+        for world in worlds
+        if violation("colb", world) > 0
+        and all(violation("colb", world) < 0.4 * violation(peer, world) for peer in ("optimistic-lp", "soft-exp3"))
+    ]
+    assert len(fewer) == 10
+    assert violation("colb", "stochastic-v1") == 371
+    assert "the sum is 371 after 20,000 rounds: 0.019 a round" in flat("docs/faq.md")
+
+
+# The presets
+
+LINES = {
+    "five arms, one guardrail": "fresh stochastic", "the same, losses switch": "fresh switching",
+    "the same, losses drift": "fresh drift", "the same, costs vary little": "fresh Beta costs",
+    "the same, the best hardly loses": "fresh small loss", "eight arms, three guardrails": "K=8, m=3, stochastic",
+    "fifty arms": "K=50", "a margin of 0.05": "margin 0.05",
+}  # fmt: skip
+
+
+@cache
+def regrets() -> dict[str, Row]:
+    """The grid of the appendix: by world, the regret of each policy."""
+    found: dict[str, Row] = {}
+    for rows in tables("docs/practical-data.md"):
+        for row in rows:
+            if "world" in row:
+                found.setdefault(row["world"], {}).update(row)
+    return found
+
+
+def test_the_regrets_of_the_presets_are_those_of_the_appendix() -> None:
+    shown = next(rows for rows in tables("docs/practical.md") if "world" in rows[0])
+    assert {row["world"] for row in shown} == set(LINES)
+    for row in shown:
+        source = regrets()[LINES[row["world"]]]
+        for name in ("practical", "guaranteed", "paper", "oracle"):
+            assert row[name] == source[name], (row["world"], name)
+        assert row["OPB"] == source["opb"]
+
+
+@pytest.mark.parametrize(
+    ("world", "share", "words"),
+    [
+        ("fresh stochastic", "19", "19 % of it on random worlds"),
+        ("fresh Beta costs", "6", "6 % if costs vary little"),
+        ("fresh small loss", "0.2", "0.2 % if the best safe strategy hardly loses"),
+    ],
+)
+def test_shares_of_the_papers_regret_follow_from_the_appendix(world: str, share: str, words: str) -> None:
+    practical, paper = (number(regrets()[world][name].split(" ±")[0]) for name in ("practical", "paper"))
+    assert f"{100 * practical / paper:.{len(share.partition('.')[2])}f}" == share
+    assert words in flat("docs/practical.md")
+
+
+def test_groups_of_small_settings_are_as_the_page_says() -> None:
+    [cross] = [rows for rows in tables("docs/practical-data.md") if "K, m" in rows[0]]
+    worst = {peer: max(number(row[f"/ {peer}"].split(" ±")[0]) for row in cross) for peer in ("paper", "opb")}
+    assert worst["paper"] < 0.49
+    assert worst["opb"] == 0.58
+    assert "at most 0.49 times the regret of paper" in flat("docs/practical.md")
+
+
+@cache
+def safety() -> dict[str, tuple[int, int]]:
+    """From docs/data/safety.csv: runs with a violation and all runs, by preset."""
+    found: dict[str, tuple[int, int]] = {}
+    with (DOCS / "data" / "safety.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            bad, all_ = found.get(row["policy"], (0, 0))
+            found[row["policy"]] = bad + (int(row["rounds_in_violation"]) > 0), all_ + 1
+            assert int(row["rounds_in_violation"]) == 0 or row["clean"] == "False"
+    return found
+
+
+def test_how_much_of_delta_is_used_is_what_the_study_found() -> None:
+    assert safety() == {"practical": (6, 220), "paper": (0, 220), "guaranteed": (2, 220)}
+    shown = next(rows for rows in tables("docs/practical.md") if "rounds" in rows[0])[1]
+    for preset, (bad, runs) in safety().items():
+        interval = binomtest(bad, runs).proportion_ci(method="exact")
+        low, high = (100 * float(end) for end in interval)
+        ends = f"({low:.1f} to {high:.1f} %)" if bad else f"(0 to {high:.1f} %)"
+        assert shown[preset] == (f"{bad}: {100 * bad / runs:.1f} % {ends}" if bad else f"none {ends}")
+    assert '"practical" exceeded a limit in 6 runs and "paper" in none' in flat("README.md")
+    assert '"practical" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
+    choosing = next(rows for rows in tables("docs/choosing.md") if "preset" in rows[0])
+    assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "2", "0"]
+
+
+def test_the_table_of_choosing_is_what_a_simulation_gives() -> None:
+    rows = next(rows for rows in tables("docs/choosing.md") if "policy" in rows[0])
+    made: dict[str, Any] = {
+        "`SOLB`, practical": lambda problem, seed: sf.SOLB(problem, seed, preset="practical"),
+        "`SOLB`, guaranteed": lambda problem, seed: sf.SOLB(problem, seed, preset="guaranteed"),
+        "`OPB`": sf.OPB,
+        "`SafeExp3`": sf.SafeExp3,
+    }
+    assert [row["policy"] for row in rows] == list(made)
+    for world in ("stochastic-v1", "switching-v1", "drifting-v1"):
+        scenario = sf.scenarios.make(world, horizon=20_000)
+        run = sf.simulate(scenario, made, seeds=10, checkpoints=[20_000], workers=2)
+        found = {row["policy"]: row for row in run.summary().to_pylist()}
+        for row in rows:
+            one = found[row["policy"]]
+            shown = re.findall(r"-?[\d,]+", row[world])
+            for cell, key in zip(shown, ("regret", "regret_low", "regret_high"), strict=True):
+                assert near(cell, one[key]), (world, row["policy"], key)
+            assert one["violating_runs"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::surefoot.policies.base.Contradiction")
+def test_rehearsals_have_the_figures_of_their_study() -> None:
+    run = Study.read(ROOT / "studies" / "rehearsals.toml").run()
+    over: dict[str, list[int]] = {}
+    for row in run.table.to_pylist():
+        over.setdefault(row["scenario"], []).append(row["rounds_in_violation"])
+
+    def unsafe(scenario: str) -> list[int]:
+        return [rounds for rounds in over[scenario] if rounds]
+
+    rows = next(rows for rows in tables("docs/lab.md") if 'unsafe runs of 100, "live"' in rows[0])
+    for row in rows:
+        name = row["scenario"].strip("`")
+        naive = unsafe(f"{name}, handling=arrival")
+        counts = [len(unsafe(f"{name}, handling=live")), len(naive), median(naive)]
+        assert all(near(cell, value) for cell, value in zip(list(row.values())[2:], counts, strict=True)), name
+    words = (
+        r"in `jump-v1` all (\d+) runs are unsafe, for (\d+) rounds .* in `drifting-costs-v1` (\d+), for (\d+) rounds"
+    )
+    said = re.search(words, flat("docs/lab.md"))
+    assert said is not None
+    changing = [over["jump-v1"], over["drifting-costs-v1"]]
+    found = [value for rounds in changing for value in (sum(map(bool, rounds)), median(rounds))]
+    assert all(near(cell, value) for cell, value in zip(said.groups(), found, strict=True))
+
+
+# Performance
+
+
+def test_figures_of_performance_are_in_its_appendix() -> None:
+    known = set(re.findall(r"\d[\d,.]*\d|\d", text("docs/performance-notes.md")))
+    for rows in tables("docs/performance.md"):
+        for row in rows:
+            for head in ("figure", "ours", "compared with"):
+                for figure in re.findall(r"\d[\d,.]*\d|\d", row.get(head, "")):
+                    assert figure in known or figure == "99", (row["what"], figure)
+
+
+# The README
+
+
+def test_the_picture_of_the_readme_shows_what_is_said_below_it() -> None:
+    courses = routing()
+    spend, quality = courses["SOLB"]
+    assert (f"{spend.max():.3f}", f"{quality.mean():.2f}") == ("0.399", "0.80")
+    assert f"{courses['no guardrails'][0][-1]:.2f}" == "0.85"
+    assert f"{courses['the baseline alone'][1].mean():.2f}" == "0.45"
+    said = flat("README.md")
+    for figure in ("at most 0.399 cents", "guardrails spends 0.85", "baseline's 0.45 to 0.80 on average"):
+        assert figure in said
+
+
+def test_the_picture_of_the_concepts_shows_what_is_said_below_it() -> None:
+    strategies, true, bounds = loosening()
+    assert bounds.max() <= 0.5 + 1e-9
+    assert bounds.min() >= 0.5 - 1e-3
+    assert true.max() < 0.5
+    assert [f"{100 * one:.0f} %" for one in strategies[[0, -1], 2]] == ["56 %", "7 %"]
+    assert "the baseline starts with 56 % and ends with 7 %" in flat("docs/start/concepts.md")
+
+
+def test_the_table_of_the_demo_is_what_it_prints(tmp_path: Path) -> None:
+    run = Study.parse(DEMO, tmp_path, "demo").run()
+    for row in run.summary().to_pylist():
+        line = re.search(rf"^{row['policy']} .*$", text("README.md"), re.M)
+        assert line is not None
+        regret, violation = line[0].split()[-2:]
+        assert near(regret, row["regret"])
+        assert near(violation, row["violation"])
+    assert "regret of -21,698 and a violation of 88,767" in flat("docs/faq.md")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text("README.md").splitlines()) < 120
+
+
+WORDS = r"\b(?:whoever|anew|equally safe|to the letter|is as safe,|told already|by turns|led by the nose)\b"
+
+
+def test_pages_keep_to_plain_words() -> None:
+    """Phrases that were hard to read, or that claimed more than is proved."""
+    plain = ["README.md", *(f"docs/{path.relative_to(DOCS)}" for path in DOCS.rglob("*.md"))]
+    for path in plain:
+        if not path.startswith("docs/theory/") and not path.endswith(("-data.md", "-notes.md", "to-code.md")):
+            assert re.findall(WORDS, text(path), re.I) == [], path
