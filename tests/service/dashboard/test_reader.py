@@ -171,6 +171,32 @@ def test_a_page_does_not_wait_for_all_rounds(routing: Api, monkeypatch: pytest.M
     assert pages.detail().course.rounds[-1] == 38
 
 
+def test_a_look_has_only_its_own_rounds_read(routing: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many experiments, reading those of all for each viewer would slow down the deciders."""
+    routing.ok("POST", "/v1/experiments", {**ROUTING, "name": "other"})
+    pages, read = Pages(routing), []
+    traffic(routing)
+    numbers = {name: pages.reader._number(pages.reader._host.database, name) for name in ("routing", "other")}
+    catch_up = pages.reader.histories.catch_up
+
+    def noted_catch_up(experiment: int, seconds: float) -> bool:
+        read.append(experiment)
+        return catch_up(experiment, seconds)
+
+    monkeypatch.setattr(pages.reader.histories, "catch_up", noted_catch_up)
+    pages._call(pages.reader._catch_up, ["routing"])
+    assert set(read) == {numbers["routing"]}
+    monkeypatch.setattr(reader_module, "BUDGET", 0.0)  # nothing in the page's own time: it is left to the background
+    asked: list[Any] = []
+    monkeypatch.setattr(pages.reader, "_read_on", lambda names: asked.append(list(names)))
+    traffic(routing)
+    pages.detail()
+    assert asked == [["routing"]]
+    read.clear()
+    pages.catch_up()
+    assert set(read) == set(numbers.values())
+
+
 @pytest.fixture
 def two(url: str) -> Iterator[tuple[Api, Api]]:
     """A learner and a decider on one database."""
