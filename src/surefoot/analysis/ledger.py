@@ -42,6 +42,7 @@ class Settled(NamedTuple):
     benchmarks: Floats  # (n, K) the best strategy
     values: Floats  # (n,) its loss
     safety_complexity: Floats | None  # (n,); None without a safe strategy
+    baseline: Floats | None  # (n,) the loss of the safe strategy; None without one
 
 
 class WorldLedger:
@@ -84,7 +85,8 @@ class WorldLedger:
         else:
             best = self._vertices[rows.best]
         complexity = np.sqrt(rows.squared_gaps) if self._has_safe else None
-        return Settled(rows.losses, best, dots(best, rows.losses), complexity)
+        baseline = rows.losses @ self._anchor if self._has_safe else None
+        return Settled(rows.losses, best, dots(best, rows.losses), complexity, baseline)
 
 
 class PlayLedger:
@@ -105,6 +107,7 @@ class PlayLedger:
         weighted, violations = rows.weighted_losses, rows.violations
         return {
             "loss": rows.loss,
+            "baseline_loss": world.baseline,
             "regret": rows.loss - world.values,
             "safety_regret": dots(weighted, self.account.safe_strategy - best),
             "learning_regret": rows.learning_loss - dots(world.losses - weighted, best),
