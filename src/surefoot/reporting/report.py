@@ -18,6 +18,7 @@ from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.sheets import MEASURES, Measure, Sheet, rows, sheets
 from surefoot.reporting.simplex import subject
 from surefoot.reporting.standings import Standing, standings
+from surefoot.reporting.story import MARKS, Line, baseline_of, below_zero, overall, story
 from surefoot.reporting.style import Look, styled, write
 from surefoot.rules import RuleError
 from surefoot.simulation.grid import text
@@ -120,12 +121,30 @@ def write_results(
         if scenarios and not (drawn and shown)
         else "",
         **parts,
+        verdict=headline(shown, scenarios, listed, bool(only)),
+        baseline=baseline(shown) if len(shown) == 1 == len(scenarios) or only else "",
         columns=words.COLUMNS,
-        colours=look.colour,
+        keys={name: look.key(name) for name in look.colour},
+        marks=MARKS,
         command=command,
         study=run.provenance.get("study", {}).get("text"),
         parts=run.provenance["simulations"],
     )
+
+
+def headline(
+    shown: list[ScenarioResult], scenarios: list[ScenarioResult], listed: list[Standing], chosen: bool
+) -> list[Line]:
+    """The verdict at the top: on the only scenario, or on all of them together."""
+    if len(scenarios) == 1 or (chosen and len(shown) == 1):
+        return story((shown or scenarios)[0])
+    return overall(scenarios, listed)
+
+
+def baseline(shown: list[ScenarioResult]) -> str:
+    """What the baseline is, in a sentence."""
+    played = baseline_of(shown[0]) if shown else ""
+    return f"The baseline plays {played}, which is known to be safe." if played else ""
 
 
 def look_of(run: Run, listed: list[Standing], grid: dict[str, Any]) -> Look:
@@ -159,7 +178,8 @@ class Page:
         """The table of the standings."""
         return {
             "columns": words.STANDING,
-            "rows": [(one.policy, one.safe, words.standing(one, scenarios)) for one in listed[:MOST_ROWS]],
+            "rows": [words.standing(one, scenarios) for one in listed[:MOST_ROWS]],
+            "unsafe": [place for place, one in enumerate(listed[:MOST_ROWS]) if not one.safe],
             "about": words.STANDINGS,
             "data": data.written([flat(one) for one in listed], self._folder / "standings.csv"),
         }
@@ -257,6 +277,9 @@ class Page:
             "safe": []
             if problem.safe is None
             else [f"{share:.2g}" if share else "" for share in problem.safe.strategy],
+            "story": story(scenario),
+            "baseline": baseline([scenario]),
+            "below_zero": below_zero(scenario),
             "rows": [words.cells(policy, scenario) for policy in scenario.policies],
             "described": [(policy.name, policy.described) for policy in scenario.policies],
             "figures": [
