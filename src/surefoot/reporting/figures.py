@@ -215,6 +215,7 @@ def draw_courses(
 def mark_changes(axes: Axes, found: list[Change], named: bool = True, top: bool = True) -> None:
     """Draw a dotted line where the world changes, with words if there are few."""
     for one in found:
+        axes.axvline(one.after, color="white", lw=2.4, alpha=0.6, zorder=1.4)  # so that it shows on dark areas
         axes.axvline(one.after, color="#777777", lw=1.0, ls=(0, (1, 1.5)), zorder=1.5, gid="change")
         if named and len(found) <= 4:
             at = (one.after, 0.98) if top else (one.after, 0.02)
@@ -299,7 +300,9 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
     shown = drawn_rails(scenario)
     wide = min(3, len(shown))
     tall = -(-len(shown) // wide)
-    figure = Figure(figsize=(max(2.9 * wide, 5.0) + 2.0, 2.6 * tall + 0.5), layout="constrained")
+    few = len(scenario.policies) <= FEW
+    height = max(2.6 * tall + 0.5, 0.18 * len(scenario.policies) + 0.7)  # as many lines as the legend has
+    figure = Figure(figsize=(max(2.9 * wide, 5.0 if few else 7.6) + 2.0, height), layout="constrained")
     edges = np.array([0, *scenario.rounds])
     for place, rail in enumerate(shown):
         axes = figure.add_subplot(tall, wide, place + 1)

@@ -18,9 +18,9 @@ from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.sheets import MEASURES, Measure, Sheet, rows, sheets
 from surefoot.reporting.simplex import subject
 from surefoot.reporting.standings import Standing, standings
-from surefoot.reporting.story import MARKS, Line, baseline_of, below_zero, overall, story
+from surefoot.reporting.story import MARKS, Line, baseline_of, below_zero, overall, quoted, story
 from surefoot.reporting.style import Look, styled, write
-from surefoot.rules import RuleError
+from surefoot.rules import RuleError, hint
 from surefoot.simulation.grid import text
 from surefoot.simulation.run import Run
 
@@ -75,7 +75,8 @@ def write_report(
     ids = [part["scenario"]["id"] for part in run.provenance["simulations"]]
     for name in only:
         if name not in ids:
-            raise RuleError("scenario", f"be one of {', '.join(ids[:20])}{', ...' if len(ids) > 20 else ''}", name)
+            shown = f"{quoted(ids[:20])}{', ...' if len(ids) > 20 else ''}"
+            raise RuleError("scenario", f"be one of {shown}", name, f"{name!r}{hint(name, ids)}")
     return write_results(run, results(run), Path(folder), command, figures, only)
 
 

@@ -18,6 +18,7 @@ MARKS = {
     BROKEN: "\N{MULTIPLICATION SIGN}",
     NONE: "\N{MIDDLE DOT}",
 }
+GLUE = "\N{NO-BREAK SPACE}"
 LITTLE = 0.05
 """Guardrails are nearly kept if none is over by more than this share of its limit, on average over such rounds."""
 MOST_SENTENCES = 8
@@ -124,7 +125,7 @@ def policy_costs(policy: PolicyResult, scenario: ScenarioResult) -> CostCourse:
     known = policy.__dict__.get("_costs")
     if known is None:
         known = policy.__dict__["_costs"] = CostCourse(policy, scenario)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def averages(policy: PolicyResult, scenario: ScenarioResult, most: int = 3) -> list[str]:
@@ -138,17 +139,24 @@ def averages(policy: PolicyResult, scenario: ScenarioResult, most: int = 3) -> l
     for i in shown:
         ends = [beside(float(low[i]), float(limits[i])), beside(float(high[i]), float(limits[i]))]
         value = ends[1] if ends[0] == ends[1] else " to ".join(ends)
-        told.append(f"{scenario.guardrails[i]} {value} / {limits[i]:g}")
+        told.append(f"{scenario.guardrails[i]} {value}{GLUE}/{GLUE}{limits[i]:g}")
     return told
 
 
 def beside(value: float, limit: float) -> str:
-    """A number to so many digits that rounding does not put it on its limit, or on the other side of it."""
-    for digits in range(4, 10):
+    """A number to three digits, or more where it is close to its limit: rounding never moves it onto or over the limit.
+
+    Examples
+    --------
+    >>> beside(0.84379, 0.4), beside(0.401194, 0.4), beside(0.3999996, 0.4), beside(0.4, 0.4)
+    ('0.844', '0.4012', '0.3999996', '0.4')
+    """
+    near = abs(value - limit) <= LITTLE * max(abs(limit), 1e-12)
+    for digits in range(4 if near else 3, 15):
         text = f"{value:.{digits}g}"
-        if (float(text) > limit) == (value > limit) and (float(text) == limit) == (value == limit):
+        if (float(text) > limit, float(text) == limit) == (value > limit, value == limit):
             return text
-    return f"{value:.4g}"
+    return f"{limit:g}"
 
 
 def percent(share: float) -> str:
@@ -188,7 +196,7 @@ def story(scenario: ScenarioResult) -> list[Line]:
         them = [policy for policy in scenario.policies if how(policy, scenario) == done]
         if them:
             best = min(them, key=lambda policy: policy.final["loss"])
-            text = f"{words}: {quoted([policy.name for policy in them])}. Of these {best.name} lost least"
+            text = f"{words}: {quoted([policy.name for policy in them])}. Of these {quoted([best.name])} lost least"
             gain = of_gain(best).removeprefix("lost ")
             lines.append(
                 Line(f"{len(them)} of {len(scenario.policies)}", done, f"{text}{f': {gain}' if gain else ''}.")
@@ -214,7 +222,7 @@ def overall(scenarios: Sequence[ScenarioResult], standing: Sequence[Standing]) -
                 if safe
                 else f"is over least, by {best.violation.value:.3f}"
             )
-            text += f" Of these {best.policy} {what} a round on average{gain_over(best.policy, scenarios)}."
+            text += f" Of these {quoted([best.policy])} {what} a round on average{gain_over(best.policy, scenarios)}."
         lines.append(Line(f"{len(them)} of {len(standing)}", done, text))
     return lines
 
@@ -225,7 +233,7 @@ def gain_over(name: str, scenarios: Sequence[ScenarioResult]) -> str:
     if not them or any(policy.gain is None or policy.baseline is None for policy in them):
         return ""
     gain = float(np.mean([policy.gain.value for policy in them if policy.gain is not None]))
-    baseline = float(np.mean([policy.baseline for policy in them]))  # type: ignore[misc]
+    baseline = float(np.mean([policy.baseline for policy in them]))
     if not baseline:
         return ""
     if abs(gain) < 5e-3 * baseline:
@@ -257,12 +265,11 @@ def below_zero(scenario: ScenarioResult) -> str:
     moved = any("losses" in one.what for one in changes(scenario)) or any("losses" in one for one in drifts(scenario))
     reasons = []
     if beyond:
-        also = ", and which could follow the losses, which change" if moved else ""
-        reasons.append(f"{listed(marked(beyond))}, which went over limits that this strategy must keep{also}")
+        reasons.append(f"{listed(marked(beyond))}, which went over the limits")
     if within:
-        why = "followed the losses, which change" if moved else "met losses that were lucky for what was played"
+        why = "followed changes of the losses" if moved else "met losses that were lucky for what was played"
         reasons.append(f"{listed(marked(within))}, which {why}")
     return (
-        "Regret is measured against the best safe strategy in hindsight, the same one in every round. "
-        f"It is below 0 for {'; and for '.join(reasons)}."
+        "Regret compares with the best safe strategy in hindsight, the same in all rounds. "
+        f"It is below 0 for {', and for '.join(reasons)}."
     )

@@ -16,8 +16,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 Dashes = str | tuple[float, tuple[float, ...]]
 DASHES: tuple[Dashes, ...] = ("-", (0, (4, 1.6)), (0, (1, 1.2)), (0, (5, 1.4, 1, 1.4)))
-# after Tol's light scheme, ordered so that neighbours in a stack are easy to tell apart
-ARMS = ("#77AADD", "#EE8866", "#EEDD88", "#44BB99", "#FFAABB", "#AAAA00", "#99DDFF", "#BBCC33")
+# after Tol's muted scheme, ordered so that neighbours in a stack are easy to tell apart, for the colour-blind too
+ARMS = ("#88CCEE", "#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#EEEEBB", "#882255")
 INK, FAINT = "#1a1a1a", "#dddddd"
 
 Colour = str
@@ -90,7 +90,7 @@ class Look:
 
 
 def arm_colours(count: int) -> list[str]:
-    """Colours of the arms, from another family than those of the policies: pale, and neighbours differ most."""
+    """Colours of the arms, from another family than those of the policies; neighbours differ most."""
     return [ARMS[i % len(ARMS)] for i in range(count)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import averages, verdict
+from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, story, verdict
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -39,7 +39,7 @@ def safe_share(policy: PolicyResult) -> str:
     """Runs without any violation, and the exact interval of their share."""
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
-    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{high:.0%})"
 
 
 STANDING = (
@@ -195,7 +195,7 @@ def table(scenario: ScenarioResult) -> Table:
 
     title = f"{escape(scenario.id)}: who kept the guardrails?"
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = ["policy", "guardrails", "average cost / limit", "gain", "regret", "violation"]
+    columns = ["policy", "guardrails", "average / limit", "gain", "regret", "violation"]
     shown = [
         (policy.name, verdict(policy, scenario), "".join(averages(policy, scenario, 1)), gain_share(policy),
          number(policy.final["regret"]), number(policy.final["violation"]))
@@ -206,4 +206,32 @@ def table(scenario: ScenarioResult) -> Table:
         made.add_column(columns[i], justify="left" if i < 3 else "right", overflow="fold", no_wrap=i > 2)
     for row in shown:
         made.add_row(*(escape(row[i]) for i in kept))
+    return made
+
+
+def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
+    """The verdict on a scenario for the terminal: marks, and sentences beside them."""
+    runs, rounds = max(len(policy.seeds) for policy in scenario.policies), scenario.rounds[-1]
+    played = baseline_of(scenario)
+    size = f"{counted(runs, 'run')} of {rounds:,} rounds"
+    lines = [("", f"{size}. {f'The baseline plays {played}, which is known to be safe.' if played else ''}".rstrip())]
+    kinds = {policy.name: policy.kind for policy in scenario.policies}
+    for line in story(scenario):
+        free = ", an unguarded learner," if kinds.get(line.name) == "none" and line.how == BROKEN else ""
+        lines.append((MARKS[line.how], f"{line.name}{free} {line.text}"))
+    if why := below_zero(scenario):
+        lines.append(("", why))
+    return lines
+
+
+def verdict_grid(scenario: ScenarioResult) -> Table:
+    """The verdict on a scenario, for the terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table.grid(padding=(0, 1))
+    made.add_column(width=1)
+    made.add_column(max_width=110)
+    for mark, text in told(scenario):
+        made.add_row(mark, escape(text))
     return made

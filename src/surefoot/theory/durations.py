@@ -1,0 +1,81 @@
+"""How long the trials of claims will take, before they start."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from surefoot.policies.rates import Motionless
+from surefoot.theory.catalogue import claim
+from surefoot.theory.claims import Claim
+from surefoot.theory.verify import runs_of
+
+YARDSTICK, RUNS, TIMES = "Lemma 1", 30, 3
+"""The trial whose time is measured: so many runs of it, so many times, of which the fastest counts."""
+
+WEIGHTS: dict[str, float] = {}
+"""Processor time of the quick trials of each claim, mutations included, in units of the yardstick.
+
+Measured on 2026-11-18, in one process, with the yardstick before and after each claim.
+"""
+START = 2.5
+"""Seconds until a new process has loaded what it needs."""
+OFF = 1.6
+"""By which factor the forecast may be off: other programs use the machine too, and trials do not divide evenly."""
+
+
+class Duration(NamedTuple):
+    """A forecast of how long trials take."""
+
+    seconds: float
+    low: float
+    high: float
+    workers: int
+
+
+def yardstick() -> float:
+    """Seconds that the yardstick takes on this machine, now."""
+    trial, found = claim(YARDSTICK).trial, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Motionless)
+        for _ in range(TIMES):
+            start = time.perf_counter()
+            trial(None, RUNS)
+            found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def weight(tried: Claim, full: bool) -> float:
+    """How many yardsticks the trials of a claim take; one that was never measured is taken for an average one."""
+    known = WEIGHTS.get(tried.name, sum(WEIGHTS.values()) / len(WEIGHTS))
+    each = (None, *tried.mutations)
+    runs = [sum(runs_of(tried, mode, mutation) for mutation in each) for mode in (full, False)]
+    return known * runs[0] / runs[1]
+
+
+def estimate(claims: Sequence[Claim], full: bool, workers: int | None = None, unit: float | None = None) -> Duration:
+    """How long the trials of claims take.
+
+    Parameters
+    ----------
+    claims, full, workers
+        As for `verify`.
+    unit
+        Seconds that the yardstick takes; measured, if not given.
+
+    Examples
+    --------
+    >>> found = estimate([claim("Lemma 1"), claim("Lemma 2")], full=False, workers=1, unit=0.05)
+    >>> 0.5 < found.seconds < 10, found.low < found.seconds < found.high
+    (True, True)
+    """
+    unit = yardstick() if unit is None else unit
+    trials = sum(1 + len(tried.mutations) for tried in claims)
+    used = min(workers or os.cpu_count() or 1, 10**6)
+    weights = [weight(tried, full) for tried in claims]
+    longest = max((one / (1 + len(tried.mutations)) for one, tried in zip(weights, claims, strict=True)), default=0.0)
+    seconds = unit * max(sum(weights) / min(used, trials), longest) + (START if used > 1 else 0.0)
+    return Duration(seconds, seconds / OFF, seconds * OFF, used)
