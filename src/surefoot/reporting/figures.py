@@ -473,7 +473,8 @@ def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
     axes.annotate("0.1: loose", (0.01, 0.11), xycoords=axes.get_yaxis_transform(), color=INK, fontsize=8)
     axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02))
     axes.set_xscale("log")
-    axes.set_xlim(max(1, scenario.rounds[0]), scenario.rounds[-1])
+    first, last = scenario.rounds[0], scenario.rounds[-1]
+    axes.set_xlim(first if first < last else 0.5, last)
     mark_changes(axes, changes(scenario))
     thousands(axes)
     return figure

@@ -109,9 +109,9 @@ class Notes:
         """Warn of each kind once."""
         for (policy, _), messages in self._kinds.items():
             scenario, message = next(iter(messages.items()))
-            whose, more = f"policy {quoted(policy)}: " if policy else "", len(messages) - 1
+            whose, more = f"policy {quoted(policy)} " if policy else "", len(messages) - 1
             where = f"in scenario {quoted(scenario)}{f' and {more} more' if more else ''}"
-            warnings.warn(f"{whose}{message} ({where})", stacklevel=3)
+            warnings.warn(f"{message} ({whose}{where})", stacklevel=3)
 
 
 def quoted(name: str) -> str:
