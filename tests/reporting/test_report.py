@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.reporting import figures, words
+from surefoot.reporting import figures, story, words
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
 from surefoot.reporting.simplex import subject
@@ -198,7 +198,7 @@ class TestWords:
         problem = sf.Problem(len(costs[0]), thresholds, 50)
         scenario = sf.Scenario("x-v1", problem, sf.losses.Fixed([0.5] * len(costs[0])), sf.costs.Fixed(costs))
         drawn = results(sf.simulate(scenario, {"p": Plays}, 4, workers=1))[0]
-        return words.verdict(drawn.policies[0], drawn)
+        return story.verdict(drawn.policies[0], drawn)
 
     def test_kept(self) -> None:
         assert self.verdict([[0, 1]], [[0.9, 0.1]], [0.5]) == "kept in every round of all 4 runs"

@@ -168,7 +168,7 @@ class TestHow:
         (found,) = results(sf.simulate(scenario, {"p": lambda problem, seed: Plays([[1, 0]])}, 1, workers=1))
         assert story.how(only(found), found) == "none"
         assert story.averages(only(found), found) == []
-        assert words.verdict(only(found), found) == "there are none"
+        assert story.verdict(only(found), found) == "there are none"
 
 
 def test_the_gain_is_what_the_baseline_loses_more_in_the_same_rounds() -> None:

@@ -272,6 +272,7 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
         thousands(axes, y=True)
     panels[-1].set_xlabel("total violation")
     figure.draw_without_rendering()  # the layout must be settled before names can be placed
+    figure.set_layout_engine("none")
     for place, (axes, group) in enumerate(zip(panels, groups, strict=True)):
         label_points(axes, [policy for policy in group if not place or policy not in groups[0]], look)
     return figure

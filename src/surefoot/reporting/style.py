@@ -117,6 +117,7 @@ def write(figure: Figure, folder: Path, name: str) -> Path:
     """Write a figure as SVG and PNG; return the path of the SVG file."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png")
+    figure.set_layout_engine("none")  # everything has its place: finding it again takes as long as drawing
     path = folder / f"{name}.svg"
     figure.savefig(path, metadata={"Date": None})
     return path
