@@ -175,7 +175,7 @@ def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
         axes.axhline(0, color=INK, lw=0.8)
         if column == "violation":
             axes.set_ylim(bottom=0.0, top=None if any(p.final["violation"] > 0 for p in group) else 1.0)
-        mark_changes(axes, changes(scenario), named=not place)
+        mark_changes(axes, changes(scenario), named=not place, top=column != "violation")
         thousands(axes, y=True)
     panels[-1].set_xlabel("round")
     return figure
@@ -310,7 +310,7 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
         for policy in scenario.policies:
             draw_cost(axes, policy, scenario, rail, edges, look)
         limit = float(scenario.problem.thresholds[rail])
-        axes.axhline(limit, color=INK, lw=1.4, ls="--", gid="limit")
+        axes.axhline(limit, color=INK, lw=1.4, ls="--", gid="limit", zorder=1.8)  # under what is close to it
         fit_costs(axes, scenario, rail, look)
         axes.set(title=f"{label(scenario.guardrails[rail])}: at most {limit:g}", xlim=(0, edges[-1]))
         axes.locator_params(axis="x", nbins=4)

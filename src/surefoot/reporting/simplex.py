@@ -73,7 +73,7 @@ def still(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
     triangle(axes, scenario, policy.first[-1], names=True)
     last = policy.first[-1]
     axes.set_title(f"{policy.name}, seed {last['seed']}, after {last['round']:,} rounds")
-    axes.legend(handles=key(scenario, policy), loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.legend(handles=key(scenario, policy), loc="outside right center", fontsize=8)
     return figure
 
 
