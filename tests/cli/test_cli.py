@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import surefoot as sf
 from surefoot.cli import EXIT_CODES, app
+from surefoot.confidence import FAMILY
 from surefoot.policies import REGISTRY
 from surefoot.reporting.results import results
 from surefoot.theory.bounds import BOUNDS
@@ -342,7 +343,8 @@ def test_lists_for_machines() -> None:
     listed = data("policies")
     assert [one["policy"] for one in listed] == list(REGISTRY)
     assert listed[0]["kind"] == "hard"
-    assert set(listed[0]["presets"]) == {"paper", "guaranteed", "practical"}
+    assert set(listed[0]["allowed"]["preset"]) == {"paper", "guaranteed", "practical"}
+    assert listed[0]["allowed"]["confidence"] == list(FAMILY)
     assert listed[0]["options"]["preset"] == "practical"
 
 
@@ -446,8 +448,12 @@ def test_allowed_values_are_in_the_help() -> None:
         (["keys", "create"], ("decide", "feedback", "read", "admin")),
         (["run"], ("threads", "dask")),
     ):
-        told = re.sub(r"\s", "", call(*arguments, "--help")[1])
-        assert "|".join(values) in told
+        told = call(*arguments, "--help")[1]
+        assert all(re.search(rf"\b{value}\b", told) for value in values)
+    told = " ".join(call("policies")[1].split())
+    assert "learning_rate: a number, theory, practical or doubling" in told
+    assert f"confidence: {', '.join(FAMILY)}." in told
+    assert "(practical, guaranteed, paper)" in told
 
 
 def test_a_note_names_its_policy_once(tmp_path: Path) -> None:

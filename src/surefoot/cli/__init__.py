@@ -316,7 +316,6 @@ def serve(
         typer.Option(
             help="all; or, for many processes on one database, learner or decider.",
             envvar="SUREFOOT_ROLE",
-            metavar="[all|decider|learner]",
             autocompletion=lambda: ["all", "decider", "learner"],
         ),
     ] = "all",
@@ -349,8 +348,7 @@ def create(
     role: Annotated[
         list[str],
         typer.Option(
-            help="What it allows; may be repeated.",
-            metavar="[decide|feedback|read|admin]",
+            help="What it allows: decide, feedback, read or admin; may be repeated.",
             autocompletion=lambda: ["decide", "feedback", "read", "admin"],
         ),
     ],

@@ -9,11 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from surefoot.cli.machine import print_json
+from surefoot.confidence import FAMILY
 from surefoot.environments.scenarios import REHEARSALS, SCENARIOS, about, parameters
-from surefoot.policies import REGISTRY
+from surefoot.policies import REGISTRY, Policy
 from surefoot.policies.guarded import Guarded
 from surefoot.simulation.entries import policy_options
 
+CAPTION = (
+    "none: left to the policy, or to its preset. "
+    "learning_rate: a number, theory, practical or doubling. confidence: {}."
+)
 KINDS = {"hard": "kept in every round", "soft": "kept on average", "none": "not looked at"}
 
 
@@ -38,19 +43,19 @@ def print_policies(as_json: bool = False) -> None:
         print_json([
             {
                 "policy": name, "kind": cls.kind, "guardrails": KINDS[cls.kind], "about": words(cls),
-                "options": policy_options(cls), "presets": presets(cls),
+                "options": policy_options(cls), "allowed": allowed(cls),
             }
             for name, cls in REGISTRY.items()
         ])  # fmt: skip
         return
     listed = Table(
         title="Policies", title_justify="left", show_lines=True,
-        caption="none: left to the policy, or to its preset", caption_justify="left",
+        caption=CAPTION.format(", ".join(FAMILY)), caption_justify="left",
     )  # fmt: skip
     add_columns(listed, REGISTRY, "policy", "guardrails", "what it is", "options")
     for name, cls in REGISTRY.items():
-        allowed = f" ({', '.join(presets(cls))})" if presets(cls) else ""
-        options = settings(policy_options(cls)).replace("preset = 'practical'", f"preset = 'practical'{allowed}")
+        named = f" ({', '.join(presets(cls))})" if presets(cls) else ""
+        options = settings(policy_options(cls)).replace("preset = 'practical'", f"preset = 'practical'{named}")
         listed.add_row(name, KINDS[cls.kind], words(cls), options)
     Console().print(listed)
 
@@ -70,6 +75,12 @@ def words(cls: type) -> str:
 def presets(cls: type) -> list[str]:
     """The presets that a policy has."""
     return list(cls.methods) if issubclass(cls, Guarded) else []
+
+
+def allowed(cls: type[Policy[Any]]) -> dict[str, list[str]]:
+    """The words that options of a policy may be, where there are any."""
+    known = {"preset": presets(cls), "confidence": list(FAMILY)}
+    return {name: values for name, values in known.items() if values and name in policy_options(cls)}
 
 
 def settings(options: Mapping[str, Any]) -> str:

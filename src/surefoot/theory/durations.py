@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 import warnings
 from collections.abc import Sequence
@@ -62,16 +63,17 @@ class Duration(NamedTuple):
 
 
 def yardstick() -> float:
-    """Seconds that the yardstick takes on this machine, now: the mean, so that other programs count."""
-    trial, count = claim(YARDSTICK).trial, 0
+    """Seconds that the yardstick takes on this machine now: the median, so other programs count, but no hiccup."""
+    trial = claim(YARDSTICK).trial
+    found: list[float] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Motionless)
         trial(None, RUNS)  # loads what it needs
-        start = time.perf_counter()
-        while time.perf_counter() - start < SECONDS or not count:
+        while sum(found) < SECONDS:
+            start = time.perf_counter()
             trial(None, RUNS)
-            count += 1
-    return (time.perf_counter() - start) / count
+            found.append(time.perf_counter() - start)
+    return statistics.median(found)
 
 
 def weight(tried: Claim, full: bool) -> float:
