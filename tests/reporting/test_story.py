@@ -410,6 +410,17 @@ class TestThePage:
         assert [(line.name, line.how) for line in lines] == [("1 of 2", "kept"), ("1 of 2", "broken")]
         assert lines[0].text.startswith("kept the guardrails: safe. Of these safe has the least regret")
         assert lines[0].text.endswith("and lost about as much as the baseline.")
+        one = write_report(sf.Run.joined(runs), tmp_path / "one", only=["jump-v1"]).read_text()
+        assert one.count('<ul class="story">') == 1  # of the scenario alone
+        assert "The baseline plays arm 1" in one
+        two = write_report(sf.Run.joined(runs), tmp_path / "two", only=["jump-v1", "three-arms-v1"]).read_text()
+        assert two.count('<ul class="story">') == 3
+
+    def test_columns_that_are_empty_are_left_out(self, page: str, tmp_path: Path) -> None:
+        scenario = sf.Scenario("plain-v1", sf.Problem(2, [], 100), sf.losses.Bernoulli([0.2, 0.8]))
+        plain = write_report(sf.simulate(scenario, {"free": sf.UCB1}, 1, workers=1), tmp_path).read_text()
+        assert "gain over the baseline" in re.findall(r'data-head="([^"]+)"', page)
+        assert not {"gain over the baseline", "average cost / limit"} & set(re.findall(r'data-head="([^"]+)"', plain))
 
 
 def test_many_policies_share_sentences() -> None:

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from surefoot.reporting.courses import Change, changes, drifts
@@ -33,9 +35,12 @@ SPREAD = 3.0
 """How many times more room all policies need than those that keep the guardrails, before these get their own panel."""
 
 
+OVER = "#7a1f1f"
+"""What is over a limit; no policy has this colour."""
+
 CAPTIONS = {
-    "costs": "The expected cost of what was played, against the limit (dashed), mean over the seeds; the band reaches "
-    "from the 10 to the 90 % quantile.",
+    "costs": "The expected cost of what was played, against the limit: the shaded area is over it. Mean over the seeds; "
+    "the band reaches from the 10 to the 90 % quantile.",
     "plane": "Regret against total violation at the end: down and to the left is better. Each point is the mean over "
     "the seeds, with 95 % intervals.",
     "regret": "Regret over the rounds: how much more was lost than by the best safe strategy in hindsight. Mean over "
@@ -310,8 +315,11 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
         for policy in scenario.policies:
             draw_cost(axes, policy, scenario, rail, edges, look)
         limit = float(scenario.problem.thresholds[rail])
-        axes.axhline(limit, color=INK, lw=1.4, ls="--", gid="limit", zorder=1.8)  # under what is close to it
         fit_costs(axes, scenario, rail, look)
+        low, high = axes.get_ylim()
+        axes.axhspan(limit, max(limit, high), color=OVER, alpha=0.08, lw=0, zorder=0.5)
+        axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
+        axes.set_ylim(low, high)
         axes.set(title=f"{label(scenario.guardrails[rail])}: at most {limit:g}", xlim=(0, edges[-1]))
         axes.locator_params(axis="x", nbins=4)
         mark_changes(axes, changes(scenario), named=place == 0, top=False)
@@ -324,7 +332,7 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
         Line2D([], [], color=look.colour[p.name], ls=look.dashes[p.name], lw=look.width[p.name], label=label(p.name))
         for p in scenario.policies
     ]
-    handles.append(Line2D([], [], color=INK, lw=1.4, ls="--", label="limit"))
+    handles.append(Patch(fc=(*to_rgb(OVER), 0.12), ec=OVER, label="over the limit"))
     figure.legend(handles=handles, loc="outside right upper", fontsize=8, handlelength=2.4)
     return figure
 

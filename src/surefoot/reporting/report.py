@@ -122,9 +122,8 @@ def write_results(
         if scenarios and not (drawn and shown)
         else "",
         **parts,
-        verdict=headline(shown, scenarios, listed, bool(only)),
-        baseline=baseline(shown) if len(shown) == 1 == len(scenarios) or only else "",
-        columns=words.COLUMNS,
+        verdict=headline(shown if only else scenarios, listed),
+        baseline=baseline(shown[0]) if len(shown) == 1 and (only or len(scenarios) == 1) else "",
         keys={name: look.key(name) for name in look.colour},
         marks=MARKS,
         command=command,
@@ -133,18 +132,18 @@ def write_results(
     )
 
 
-def headline(
-    shown: list[ScenarioResult], scenarios: list[ScenarioResult], listed: list[Standing], chosen: bool
-) -> list[Line]:
+def headline(scenarios: list[ScenarioResult], listed: list[Standing]) -> list[Line]:
     """The verdict at the top: on the only scenario, or on all of them together."""
-    if len(scenarios) == 1 or (chosen and len(shown) == 1):
-        return story((shown or scenarios)[0])
-    return overall(scenarios, listed)
+    if len(scenarios) == 1:
+        return story(scenarios[0])
+    here = {policy.name for scenario in scenarios for policy in scenario.policies}
+    whole = len({one.scenarios for one in listed} | {len(scenarios)}) == 1
+    return overall(scenarios, [one for one in listed if one.policy in here] if whole else standings(scenarios))
 
 
-def baseline(shown: list[ScenarioResult]) -> str:
+def baseline(scenario: ScenarioResult) -> str:
     """What the baseline is, in a sentence."""
-    played = baseline_of(shown[0]) if shown else ""
+    played = baseline_of(scenario)
     return f"The baseline plays {played}, which is known to be safe." if played else ""
 
 
@@ -279,9 +278,9 @@ class Page:
             if problem.safe is None
             else [f"{share:.2g}" if share else "" for share in problem.safe.strategy],
             "story": story(scenario),
-            "baseline": baseline([scenario]),
+            "baseline": baseline(scenario),
             "below_zero": below_zero(scenario),
-            "rows": [words.cells(policy, scenario) for policy in scenario.policies],
+            **results_table(scenario),
             "described": [(policy.name, policy.described) for policy in scenario.policies],
             "figures": [
                 self.figure(
@@ -294,6 +293,13 @@ class Page:
                 for one in (figures(scenario, self._look) if drawn else [])
             ],
         }
+
+
+def results_table(scenario: ScenarioResult) -> dict[str, Any]:
+    """The table of results, without columns that are empty: a gain needs a baseline, and costs need guardrails."""
+    rows = [words.cells(policy, scenario) for policy in scenario.policies]
+    kept = [i for i in range(len(words.COLUMNS)) if any(row[i] for row in rows)]
+    return {"columns": [words.COLUMNS[i] for i in kept], "rows": [[row[i] for i in kept] for row in rows]}
 
 
 def flat(one: Standing) -> dict[str, Any]:
