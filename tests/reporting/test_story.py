@@ -272,6 +272,9 @@ def test_figures_mark_changes_and_limits(free: ScenarioResult) -> None:
             assert all([line.get_xdata()[0] for line in lines] == [30] for lines in marked(figure, "change"))
         (limit,) = marked(figures.costs(free, look), "limit")
         assert [line.get_ydata()[0] for line in limit] == [0.5]
+        calm = shown({"calm": [0.1, 0.9]}, sf.costs.Fixed([[0.3, 0.1]]), [0.5])
+        (axes,) = figures.costs(calm, Look(["calm"])).axes
+        assert axes.get_ylim()[1] > 0.5  # the limit is in sight, however far below it one stays
         assert sum(len(lines) for lines in marked(figures.allocation(free), "change")) == 3  # one a policy
 
 
@@ -412,7 +415,9 @@ class TestThePage:
         assert lines[0].text.endswith("and lost about as much as the baseline.")
         one = write_report(sf.Run.joined(runs), tmp_path / "one", only=["jump-v1"]).read_text()
         assert one.count('<ul class="story">') == 1  # of the scenario alone
-        assert "The baseline plays arm 1" in one
+        assert "The baseline plays arm 1, which is known to be safe. Mean costs change in this scenario" in one
+        assert "The true costs, unknown to the policies: the largest of each, as they change" in one
+        assert page.count("Mean costs change") == 1  # not in three-arms-v1
         two = write_report(sf.Run.joined(runs), tmp_path / "two", only=["jump-v1", "three-arms-v1"]).read_text()
         assert two.count('<ul class="story">') == 3
 

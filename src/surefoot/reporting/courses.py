@@ -50,6 +50,11 @@ def drifts(scenario: ScenarioResult) -> list[str]:
     return clauses
 
 
+def costs_change(scenario: ScenarioResult) -> bool:
+    """True if mean costs change, at once or in every round."""
+    return any("costs" in one.what for one in changes(scenario)) or any("costs" in one for one in drifts(scenario))
+
+
 def is_own(model: dict[str, Any], name: str) -> bool:
     """True if this is a model of this package, and its arrays are short enough to be in the provenance."""
     return model.get("model") == name and "module" not in model and not any(isinstance(v, dict) for v in model.values())

@@ -39,8 +39,8 @@ OVER = "#7a1f1f"
 """What is over a limit; no policy has this colour."""
 
 CAPTIONS = {
-    "costs": "The expected cost of what was played, against the limit: the shaded area is over it. Mean over the seeds; "
-    "the band reaches from the 10 to the 90 % quantile.",
+    "costs": "The expected cost of what was played, against the limit: the shaded area is over it. Mean over "
+    "the seeds, and a band from the 10 to the 90 % quantile.",
     "plane": "Regret against total violation at the end: down and to the left is better. Each point is the mean over "
     "the seeds, with 95 % intervals.",
     "regret": "Regret over the rounds: how much more was lost than by the best safe strategy in hindsight. Mean over "
@@ -315,10 +315,10 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
         for policy in scenario.policies:
             draw_cost(axes, policy, scenario, rail, edges, look)
         limit = float(scenario.problem.thresholds[rail])
+        axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
         fit_costs(axes, scenario, rail, look)
         low, high = axes.get_ylim()
         axes.axhspan(limit, max(limit, high), color=OVER, alpha=0.08, lw=0, zorder=0.5)
-        axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
         axes.set_ylim(low, high)
         axes.set(title=f"{label(scenario.guardrails[rail])}: at most {limit:g}", xlim=(0, edges[-1]))
         axes.locator_params(axis="x", nbins=4)
@@ -366,11 +366,12 @@ def draw_cost(
             ls=look.dashes[policy.name],
             lw=look.width[policy.name],
             gid="cost",
+            zorder=3,
         )
         return
-    axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.35, lw=0, gid="cost")
+    axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.35, lw=0, gid="cost", zorder=3)
     for end in (low, high):
-        axes.stairs(end, edges, baseline=None, color=colour, ls=look.dashes[policy.name], lw=0.5)
+        axes.stairs(end, edges, baseline=None, color=colour, ls=look.dashes[policy.name], lw=0.5, zorder=3)
 
 
 def fit_costs(axes: Axes, scenario: ScenarioResult, rail: int, look: Look) -> None:

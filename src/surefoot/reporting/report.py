@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from surefoot.reporting import data, maps, words
+from surefoot.reporting.courses import costs_change
 from surefoot.reporting.figures import FEW, WIDE, figures
 from surefoot.reporting.pages import FIGURES, REPORT, image, slug, write_page
 from surefoot.reporting.results import ScenarioResult, results
@@ -142,9 +143,11 @@ def headline(scenarios: list[ScenarioResult], listed: list[Standing]) -> list[Li
 
 
 def baseline(scenario: ScenarioResult) -> str:
-    """What the baseline is, in a sentence."""
+    """What the baseline is, and whether guarantees apply."""
     played = baseline_of(scenario)
-    return f"The baseline plays {played}, which is known to be safe." if played else ""
+    safe = f"The baseline plays {played}, which is known to be safe." if played else ""
+    moved = "Mean costs change in this scenario: the guarantees of policies are for mean costs that do not."
+    return f"{safe} {moved if costs_change(scenario) else ''}".strip()
 
 
 def look_of(run: Run, listed: list[Standing], grid: dict[str, Any]) -> Look:
@@ -280,6 +283,7 @@ class Page:
             "story": story(scenario),
             "baseline": baseline(scenario),
             "below_zero": below_zero(scenario),
+            "costs_change": costs_change(scenario),
             **results_table(scenario),
             "described": [(policy.name, policy.described) for policy in scenario.policies],
             "figures": [
