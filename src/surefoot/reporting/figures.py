@@ -328,7 +328,7 @@ def costs(scenario: ScenarioResult, look: Look) -> Figure:
             axes.set_ylabel("expected cost")
         if place + wide >= len(shown):
             axes.set_xlabel("round")
-    handles = [
+    handles: list[Line2D | Patch] = [
         Line2D([], [], color=look.colour[p.name], ls=look.dashes[p.name], lw=look.width[p.name], label=label(p.name))
         for p in scenario.policies
     ]
