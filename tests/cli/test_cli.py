@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -487,6 +488,9 @@ def test_exit_codes_are_told_and_kept(study: Path, tmp_path: Path) -> None:
 # The shell
 
 
+SOURCE = Path(sf.__file__).parents[1]
+
+
 def completed(*words: str, shell: str = "bash") -> list[str]:
     code = "import sys; sys.argv = ['surefoot']; from surefoot.__main__ import main; main()"
     line = " ".join(("surefoot", *words))
@@ -507,7 +511,24 @@ def test_the_shell_completes_commands_and_values(study: Path, tmp_path: Path) ->
     assert any("policies" in line for line in completed("p", shell="zsh"))
 
 
-def test_completion_can_be_installed() -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_is_installed_and_works_in_a_shell(tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "surefoot"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nfrom surefoot.__main__ import main\n\nmain()\n")
+    command.chmod(0o755)
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{command.parent}:{os.environ['PATH']}",
+           "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])),
+           "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # fmt: skip
+    done = subprocess.run(
+        [command, "--install-completion", "bash"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "installed" in done.stdout
+    script = (
+        "source .bashrc; COMP_WORDS=(surefoot pol); COMP_CWORD=1; _surefoot_completion surefoot; echo ${COMPREPLY[@]}"
+    )
+    found = subprocess.run(["bash", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "policies"
     help = call("--help")[1]
     assert "--install-completion" in help
     assert "--show-completion" in help
