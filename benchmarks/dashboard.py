@@ -1,7 +1,9 @@
 """The dashboard over HTTP: how long pages take, what they weigh, and whether viewers slow decisions down.
 
 Half of the rounds are of one experiment. Decisions with and without viewers are measured in turns, and each turn with
-viewers is compared with those just before and after it, so that the moods of the machine cancel.
+viewers is compared with those just before and after it, so that the moods of the machine cancel. A service reads its
+rounds for the pages whether anybody looks or not, but only every half minute if nobody does: so that no turn does the
+reading of another, it is asked to read every few seconds in all of them.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ LARGE = "large"
 LIST_AIM, PAGE_AIM, WEIGHT_AIM, SLOWER_AIM = 300.0, 500.0, 2.0e6, 0.05
 LOOKS = 15
 CALLERS = 16
-VIEWERS, LOOK_EVERY = 5, 2.0
+VIEWERS, LOOK_EVERY, READ_EVERY = 5, 2.0, 3.0
 PAIRS, SECONDS = 8, 4.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -110,8 +112,8 @@ def child(url: str) -> None:
             made.clear()
         return PlainTextResponse("forgotten")
 
-    async def catch_up(_: Request) -> Response:
-        await reader._catch_up()
+    async def catch_up(request: Request) -> Response:
+        await reader._catch_up(request.query_params.getlist("name") or None)
         return PlainTextResponse("caught up")
 
     for path, handler in (("/forget", forget), ("/catch-up", catch_up)):
@@ -262,7 +264,12 @@ async def decisions(browser: Connection) -> None:
 
 async def load(service: Service, seconds: float) -> float:
     """Decisions a second, each with its feedback, by some callers."""
-    made, until, rng = 0, time.perf_counter() + seconds, random.Random(2)
+    made, until, rng, browser = 0, time.perf_counter() + seconds, random.Random(2), await service.browser()
+
+    async def read() -> None:
+        while True:
+            await browser.ask("POST", f"/catch-up?name={LARGE}")
+            await asyncio.sleep(READ_EVERY)
 
     async def call() -> None:
         nonlocal made
@@ -275,9 +282,11 @@ async def load(service: Service, seconds: float) -> float:
             assert answer.status == 200, answer
             made += 1
 
-    started = time.perf_counter()
+    reading, started = asyncio.create_task(read()), time.perf_counter()
     await asyncio.gather(*(call() for _ in range(CALLERS)))
-    return made / (time.perf_counter() - started)
+    rate = made / (time.perf_counter() - started)
+    reading.cancel()
+    return rate
 
 
 async def look(browser: Connection, path: str, wait: float) -> None:

@@ -20,11 +20,11 @@ import pyarrow as pa
 import surefoot as sf
 from surefoot.provenance import made_by
 from surefoot.simulation.cluster import local_cluster
+from surefoot.simulation.episode import live_through
 from surefoot.simulation.folder import Local
 from surefoot.simulation.parts import About, Part, encoded
 from surefoot.simulation.schema import SCHEMA
 from surefoot.simulation.simulate import Simulation, prepared
-from surefoot.simulation.tasks import Task
 
 
 def scenario(horizon: int) -> sf.Scenario:
@@ -43,12 +43,11 @@ def peak() -> float:
 def overhead(episodes: int = 2_000, horizon: int = 1_000) -> None:
     """Processor time per episode beyond its rounds: tasks, part files and bookkeeping, with one worker."""
     simulation = Simulation(prepared(scenario(horizon), {"solb": solb}, episodes, None))
-    everything = Task(0, ("solb",), list(range(episodes)), 0)
     found = []
     for _ in range(3):
         before = time.process_time()
-        for seed in everything.seeds:
-            simulation.work._episodes(everything, seed, lambda rounds: None, threading.Event())
+        for seed in range(episodes):
+            live_through(simulation.work.stage, {"solb": solb}, seed, lambda rounds: None, threading.Event())
         between = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             sf.simulate(scenario(horizon), {"solb": solb}, episodes, workers=1, folder=folder)
@@ -58,7 +57,7 @@ def overhead(episodes: int = 2_000, horizon: int = 1_000) -> None:
     print(f"overhead: {1e3 * (whole - bare) / episodes:.3f} ms an episode")
 
 
-def engines(seconds: float = 60.0, horizon: int = 100_000) -> None:
+def engines(seconds: float = 60.0, turns: int = 2, horizon: int = 100_000) -> None:
     """Rounds a second with two threads and with two Dask workers, by the clock and by processor time of all processes.
 
     Where other programs use the same cores, only processor time tells the engines apart.
@@ -85,7 +84,7 @@ def engines(seconds: float = 60.0, horizon: int = 100_000) -> None:
 
         for given in options.values():
             sf.simulate(world, policies, 8, **given)
-        for turn in range(2):  # in turns, because the machine may have other work
+        for turn in range(turns):  # in turns, because the machine may have other work
             for engine, given in options.items():
                 with tempfile.TemporaryDirectory() as folder:
                     started, spent = time.perf_counter(), processor()
@@ -192,4 +191,8 @@ def deaths(every: float = 10.0, seconds: float = 60.0, horizon: int = 100_000) -
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["overhead", "engines", "memory", "report", "deaths"])
-    globals()[parser.parse_args().what]()
+    parser.add_argument("--seconds", type=float, help="of each study, for engines and deaths")
+    parser.add_argument("--turns", type=int, help="of each engine, for engines")
+    parser.add_argument("--engine", choices=["threads", "dask"], help="for memory")
+    given = vars(parser.parse_args())
+    globals()[given.pop("what")](**{name: value for name, value in given.items() if value is not None})

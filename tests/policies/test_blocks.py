@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import surefoot as sf
+from surefoot.policies import REGISTRY
 from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(n_arms=3, thresholds=[0.3, 0.5], horizon=500, safe=sf.SafeStrategy([0, 0, 1], [0.1, 0.2]))
@@ -53,3 +55,17 @@ def test_refused() -> None:
     with pytest.raises(ValueError, match="tell_many must not be called after horizon = 500 rounds"):
         policy.tell_many(rounds(501, 1))
     assert policy.to_bytes() == before
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys() - {"oracle"}))
+def test_compiled_rounds_keep_no_reference_to_the_generator(name: str) -> None:
+    """Numba takes one in every call; where references are not counted, memory would grow with each block."""
+    policy: Any = REGISTRY[name](PROBLEM, 3)
+    block = np.zeros((2, 3)), np.zeros((2, 2, 3)), np.empty((2, 3)), np.empty(2)
+    policy.live(*block)
+    before = sys.getrefcount(policy._rng)
+    for _ in range(3):
+        policy.live(*block)
+        policy.tell(policy.ask(), 0.5, [0.1, 0.2])
+    after = sys.getrefcount(policy._rng)
+    assert after == before

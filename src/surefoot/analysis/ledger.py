@@ -13,7 +13,7 @@ and the first is the sum of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from surefoot.kernels.ledger import (
     world_rows,
     world_sums,
 )
+from surefoot.kernels.types import Integers
 from surefoot.problem import Problem
 from surefoot.rules import Floats
 
@@ -36,19 +37,18 @@ NO_COSTS = np.zeros((1, 0, 0))
 
 
 class Settled(NamedTuple):
-    """Totals of the losses up to each of n checkpoints."""
+    """Totals of the losses up to each of n checkpoints, of one world or of several, one after the other."""
 
     losses: Floats  # (n, K) of each arm
     benchmarks: Floats  # (n, K) the best strategy
     values: Floats  # (n,) its loss
     safety_complexity: Floats | None  # (n,); None without a safe strategy
-    baseline: Floats | None  # (n,) the loss of the safe strategy; None without one
 
 
 class WorldLedger:
     """Sums of the losses, and the best strategy in hindsight, at the checkpoints."""
 
-    def __init__(self, problem: Problem, hindsight: Hindsight, checkpoints: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, hindsight: Hindsight, checkpoints: Sequence[int] | Integers) -> None:
         self._hindsight = hindsight
         self._sums = world_sums(problem.n_arms)
         self._rows = world_rows(np.array(checkpoints, np.int64), problem.n_arms)
@@ -79,20 +79,26 @@ class WorldLedger:
 
     def settled(self) -> Settled:
         """The totals at all checkpoints, when all blocks have been added."""
-        rows = self._rows
-        if self._hindsight.vertices is None:
-            best = np.array(self._solved)
-        else:
-            best = self._vertices[rows.best]
-        complexity = np.sqrt(rows.squared_gaps) if self._has_safe else None
-        baseline = rows.losses @ self._anchor if self._has_safe else None
-        return Settled(rows.losses, best, dots(best, rows.losses), complexity, baseline)
+        return settled([self])
+
+    @property
+    def _best(self) -> Floats:
+        return np.array(self._solved) if self._hindsight.vertices is None else self._vertices[self._rows.best]
+
+
+def settled(worlds: Sequence[WorldLedger]) -> Settled:
+    """The totals of several worlds with the same checkpoints: at once, because small arrays are slow."""
+    losses = np.concatenate([one._rows.losses for one in worlds])
+    best = np.concatenate([one._best for one in worlds])
+    squared_gaps = np.concatenate([one._rows.squared_gaps for one in worlds])
+    complexity = np.sqrt(squared_gaps) if worlds[0]._has_safe else None
+    return Settled(losses, best, dots(best, losses), complexity)
 
 
 class PlayLedger:
     """Sums of what a policy played, at the checkpoints."""
 
-    def __init__(self, problem: Problem, checkpoints: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, checkpoints: Sequence[int] | Integers) -> None:
         sums = play_sums(problem.n_arms, problem.n_constraints)
         self.rows: PlayRows = play_rows(np.array(checkpoints, np.int64), problem.n_arms, problem.n_constraints)
         self.account = Account(sums, self.rows, NO_COSTS, problem.thresholds.copy(), anchor(problem))
@@ -101,24 +107,34 @@ class PlayLedger:
         """Add the strategies of a block of rounds, with their losses and mean costs, (1, m, K) or (n, m, K)."""
         add_play(self.account._replace(mean_costs=mean_costs), losses, strategies, safe_weights)
 
-    def columns(self, world: Settled) -> dict[str, Floats | None]:
-        """The account up to each checkpoint, by column; `allocation` is since the one before."""
-        rows, best = self.rows, world.benchmarks
-        weighted, violations = rows.weighted_losses, rows.violations
-        return {
-            "loss": rows.loss,
-            "baseline_loss": world.baseline,
-            "regret": rows.loss - world.values,
-            "safety_regret": dots(weighted, self.account.safe_strategy - best),
-            "learning_regret": rows.learning_loss - dots(world.losses - weighted, best),
-            "violation": violations.max(axis=1, initial=0.0),
-            "violations": violations,
-            "worst_margin": rows.worst_margin if violations.shape[1] else None,
-            "bandit_complexity": world.values,
-            "safety_complexity": world.safety_complexity,
-            "allocation": rows.allocation / np.diff(rows.stops, prepend=0)[:, None],
-            "benchmark": best,
-        }
+
+def columns(plays: Sequence[PlayRows], world: Settled, safe_strategy: Floats) -> dict[str, Any]:
+    """The accounts of a policy in several worlds, up to each checkpoint; `allocation` is since the one before."""
+    stops, best = plays[0].stops, world.benchmarks
+    rows = PlayRows(*map(np.concatenate, zip(*plays, strict=True)))
+    weighted, violations = rows.weighted_losses, rows.violations
+    return {
+        "round": rows.stops,
+        "loss": rows.loss,
+        "baseline_loss": None if world.safety_complexity is None else dots(world.losses, alike(safe_strategy, world)),
+        "regret": rows.loss - world.values,
+        "safety_regret": dots(weighted, safe_strategy - best),
+        "learning_regret": rows.learning_loss - dots(world.losses - weighted, best),
+        "violation": violations.max(axis=1, initial=0.0),
+        "violations": violations,
+        "rounds_in_violation": rows.rounds_over,
+        "worst_margin": rows.worst_margin if violations.shape[1] else None,
+        "rounds_until_loose": (rows.rounds_until_loose, rows.rounds_until_loose >= 0),
+        "bandit_complexity": world.values,
+        "safety_complexity": world.safety_complexity,
+        "allocation": rows.allocation / np.tile(np.diff(stops, prepend=0), len(plays))[:, None],
+        "benchmark": best,
+    }
+
+
+def alike(strategy: Floats, world: Settled) -> Floats:
+    """The strategy in a row for each row of the totals."""
+    return np.tile(strategy, (len(world.losses), 1))
 
 
 def anchor(problem: Problem) -> Floats:

@@ -13,12 +13,12 @@ from textwrap import indent
 from typing import Any, Generic, TypeVar, cast
 
 from surefoot.kernels.adversary import respond
-from surefoot.kernels.compile import compiled, compiled_apart, merged
+from surefoot.kernels.compile import compiled, compiled_apart, compiled_door, merged
 from surefoot.kernels.costs import observe as observe_costs
 from surefoot.kernels.draws import draw_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
-from surefoot.kernels.ledger import add_round
-from surefoot.kernels.notes import next_stop, note, note_waiting
+from surefoot.kernels.ledger import AT_ONCE
+from surefoot.kernels.notes import account_for, next_stop, note, note_waiting
 from surefoot.kernels.queue import NONE, OVER, admit, due
 from surefoot.kernels.types import CONTRADICTED, EMPTY, Floats
 from surefoot.kernels.watch import look
@@ -97,7 +97,7 @@ def tell(floats, integers, {self._chance}rows, observed):
             return -(t + 1)
     return status
 """
-        return compiled_apart(self._made(source, "tell", self.update, step=self.step))
+        return self._entrance(source, "tell", self.update, step=self.step)
 
     def play(self, *, queued: bool = False, against: bool = False, drawn: bool = False) -> Callable[..., int]:
         """Play a block of rounds; made when it is first asked for, one for each combination of what may be.
@@ -113,7 +113,7 @@ def tell(floats, integers, {self._chance}rows, observed):
         name = "play" + "_queued" * queued + "_against" * against + "_drawn" * drawn
         if name not in self._plays:
             source = self._play_source(name, queued, against, drawn)
-            self._plays[name] = compiled_apart(self._made(source, name, self.update, step=self.step))
+            self._plays[name] = self._entrance(source, name, self.update, step=self.step)
         return self._plays[name]
 
     def _play_source(self, name: str, queued: bool, against: bool, drawn: bool) -> str:
@@ -127,8 +127,6 @@ def tell(floats, integers, {self._chance}rows, observed):
         arm = draw(strategy, generator.random())
         {"foe.counts[arm] += 1.0" * against}
         {"draw_costs(model, costs, t, arm)" * drawn}
-        if accounted:
-            add_round(notes.account, t, losses, strategy, state.safe_weight[0])
         weight = 1.0 - state.safe_weight[0]
 """
         learn = f"""
@@ -162,10 +160,14 @@ def {name}(floats, integers, generator, eye, notes, losses, costs, strategies, s
     strategy = state.strategy
     stop, accounted = next_stop(notes), notes.stops.size > 0
     for t in range(begin, len(losses)):
+        if accounted and (t == stop or t % AT_ONCE == 0):
+            account_for(notes, t, losses, strategies, safe_weights)
         if t == stop:
             {"note_waiting(notes, queue)" * queued}
             stop = note(notes, floats, eye)
 {later if queued else at_once}
+    if accounted:
+        account_for(notes, len(losses), losses, strategies, safe_weights)
     if stop == len(losses):
         {"note_waiting(notes, queue)" * queued}
         note(notes, floats, eye)
@@ -180,7 +182,7 @@ def {name}(floats, integers, generator, eye, notes, losses, costs, strategies, s
 def begin(floats, integers{chance}):
     action(opened(floats, integers){chance})
 """
-        return compiled_apart(self._made(source, "begin", self._begin)) if self._begin else _nothing
+        return self._entrance(source, "begin", self._begin) if self._begin else _nothing
 
     @cached_property
     def restore(self) -> Callable[..., None]:
@@ -192,7 +194,7 @@ def restore(floats, integers):
     status = 0
     {self._reaction}
 """
-        return compiled_apart(self._made(source, "restore", self._restore)) if self._restore else _nothing
+        return self._entrance(source, "restore", self._restore) if self._restore else _nothing
 
     @cached_property
     def observe(self) -> Callable[..., int]:
@@ -205,19 +207,32 @@ def observe(floats, integers, arm, costs):
     status = 0
     return {self._reaction}
 """
-        return compiled_apart(self._made(source, "observe", self._restore, learn=observe_costs))
+        return self._entrance(source, "observe", self._restore, learn=observe_costs)
 
     @property
     def _chance(self) -> str:
         return "generator, " if self.random else ""
 
+    def _entrance(self, source: str, name: str, kernel: Any, **names: Any) -> Callable[..., Any]:
+        """What Python calls. If it takes a generator, it lies behind a door that counts references.
+
+        Numba takes a reference to a generator in every call, and gives it back only where references are counted.
+        """
+        made = self._made(source, name, kernel, **names)
+        given = made.__code__.co_varnames[: made.__code__.co_argcount]
+        kept = compiled_apart(made)
+        if "generator" not in given:
+            return kept
+        listed, door = ", ".join(given), f"{name}_counted"
+        return compiled_door(self._made(f"def {door}({listed}):\n    return kept({listed})", door, kernel, kept=kept))
+
     def _made(self, source: str, name: str, kernel: Any, **names: Any) -> Callable[..., Any]:
-        """A Python entry point to a kernel. Its name is unique for each pair of kernel and state."""
+        """A generated function. Its name is unique for each pair of kernel and state."""
         door: Callable[..., Any] = executed(
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
             retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
-            note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
-            **names,
+            note_waiting=note_waiting, next_stop=next_stop, account_for=account_for, AT_ONCE=AT_ONCE, respond=respond,
+            draw_costs=draw_costs, **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door

@@ -99,6 +99,7 @@ class Arrangement(NamedTuple):
 
     sizes: tuple[int, ...]
     places: dict[tuple[str, ...], Place]
+    parts: frozenset[tuple[str, ...]]  # the paths of what is not a leaf
     n_floats: int
     n_integers: int
     saved_floats: int  # this many, from the start, are saved
@@ -214,7 +215,8 @@ class Layout:
             ends[field.integer] += math.prod(shape)
             if field.leaf.saved:
                 saved_ends[field.integer] = ends[field.integer]
-        return Arrangement(sizes, places, ends[0], ends[1], saved_ends[0], saved_ends[1])
+        parts = frozenset(path[:n] for path in places for n in range(1, len(path)))
+        return Arrangement(sizes, places, parts, ends[0], ends[1], saved_ends[0], saved_ends[1])
 
     def new(self, **sizes: int) -> Draft:
         """A state of zeros."""
@@ -245,7 +247,7 @@ class Draft:
         if place is not None:
             found = self.view(place)
             return found.item() if place.field.scalar else found
-        if not any(other[: len(path)] == path for other in self.arrangement.places):
+        if path not in self.arrangement.parts:
             raise self._unknown(path)
         return Draft(self.layout, self.arrangement, self.floats, self.integers, path)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled
-from surefoot.kernels.ledger import Account, play_rows, play_sums, settle_play, upcoming
+from surefoot.kernels.ledger import Account, add_rounds, play_rows, play_sums, settle_play, upcoming
 from surefoot.kernels.queue import Queue
 from surefoot.kernels.types import Floats, Integers
 from surefoot.kernels.watch import Watch
@@ -42,6 +42,13 @@ def next_stop(notes: Notes) -> int:
     """The round of the block before which the next row is due; -1 if there is none."""
     stop = upcoming(notes.stops, notes.taken)
     return stop - int(notes.lived[0]) if stop >= 0 else -1
+
+
+@compiled
+def account_for(notes: Notes, end: int, losses: Floats, strategies: Floats, safe_weights: Floats) -> None:
+    """Take into the account the rounds of the block before this one that are not in it yet."""
+    first = int(notes.account.sums.rounds[0] - notes.lived[0])
+    add_rounds(notes.account, first, end, losses, strategies, safe_weights)
 
 
 @compiled

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from surefoot.problem import Problem
@@ -131,6 +132,36 @@ def doubling_allowance(learning_rate: float | str, problem: Problem) -> float:
     return problem.n_arms * math.log(problem.rounds) if learning_rate == "doubling" else math.inf
 
 
+class Chosen(NamedTuple):
+    """The options that determine a rate."""
+
+    learning_rate: float | str
+    n_arms: int
+    n_constraints: int
+    delta: float
+    benchmark_loss: float | None
+    margin: float
+    weighted: bool
+
+    def at(self, horizon: float) -> float:
+        """The rate for a horizon."""
+        sizes = Sized(self.n_arms, self.n_constraints, horizon, self.delta)
+        loss = horizon if self.benchmark_loss is None else self.benchmark_loss  # by default its worst case
+        match self.learning_rate:
+            case "theory" if self.weighted:
+                return weighted_rate(sizes, loss)
+            case "theory":
+                return theory_rate(sizes, loss, self.margin)
+            case "practical":
+                return practical_rate(sizes, loss)
+            case "doubling":
+                return FASTEST
+            case str():
+                rule = "be a number, 'theory', 'practical' or 'doubling'"
+                raise RuleError("learning_rate", rule, self.learning_rate)
+        return float(self.learning_rate)
+
+
 def resolve_rate(
     learning_rate: float | str,
     problem: Problem,
@@ -142,25 +173,12 @@ def resolve_rate(
     if benchmark_loss is not None and benchmark_loss > problem.rounds:
         raise RuleError("benchmark_loss", f"be at most horizon = {problem.rounds}", benchmark_loss)
 
-    def rate_at(horizon: float) -> float:
-        sizes = Sized(problem.n_arms, problem.n_constraints, horizon, problem.delta)
-        loss = horizon if benchmark_loss is None else benchmark_loss  # by default its worst case
-        match learning_rate:
-            case "theory" if weighted:
-                return weighted_rate(sizes, loss)
-            case "theory":
-                return theory_rate(sizes, loss, margin)
-            case "practical":
-                return practical_rate(sizes, loss)
-            case "doubling":
-                return FASTEST
-            case str():
-                raise RuleError("learning_rate", "be a number, 'theory', 'practical' or 'doubling'", learning_rate)
-        return float(learning_rate)
-
-    rate = rate_at(problem.rounds)
+    chosen = Chosen(
+        learning_rate, problem.n_arms, problem.n_constraints, problem.delta, benchmark_loss, margin, weighted
+    )
+    rate = chosen.at(problem.rounds)
     if moves_after(problem.n_arms, problem.rounds, rate) > problem.rounds:
-        needed = shortest_moving(problem.n_arms, problem.rounds, rate_at)
+        needed = needed_by(chosen, problem.rounds)
         warnings.warn(
             f"learning_rate = {shown(learning_rate)} ({rate:.2g}) leaves the strategy all but motionless for "
             f"{problem.rounds:,} rounds: it would need about {needed:.2g}",
@@ -168,6 +186,12 @@ def resolve_rate(
             stacklevel=2,
         )
     return rate
+
+
+@lru_cache(64)  # a simulation makes many policies with the same options
+def needed_by(chosen: Chosen, horizon: float) -> float:
+    """The shortest horizon at which the rate for it moves the strategy."""
+    return shortest_moving(chosen.n_arms, horizon, chosen.at)
 
 
 def moves_after(n_arms: int, horizon: float, rate: float) -> float:

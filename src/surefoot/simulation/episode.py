@@ -9,19 +9,21 @@ from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from surefoot.analysis.clean import CleanEvent
 from surefoot.analysis.hindsight import Hindsight
-from surefoot.analysis.ledger import PlayLedger, Settled, WorldLedger
+from surefoot.analysis.ledger import PlayLedger, WorldLedger, anchor, settled
+from surefoot.analysis.ledger import columns as account_columns
 from surefoot.environments.feedback import DRAWS, Feedback
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.adversary import respond
 from surefoot.kernels.layout import Layout
+from surefoot.kernels.ledger import PlayRows
 from surefoot.kernels.notes import NOWHERE, UNNOTED, new_notes, note, note_waiting
 from surefoot.kernels.queue import NONE, Queue, Waiting, admit, due, new_queue
 from surefoot.kernels.types import Integers
@@ -30,12 +32,10 @@ from surefoot.policies.base import Policy, Setting, ShownLeaf
 from surefoot.problem import Decision, Problem
 from surefoot.rules import SHARE, SUM_TOLERANCE, WHOLE, Floats, RuleError, is_numeric
 from surefoot.simulation.columns import table_of
-from surefoot.simulation.run import SCHEMA
 from surefoot.simulation.world import Block, Room, World, policy_seed, room_for
 
 STATE = {"safe_weight", "empty_rounds", "strategy", "proposal", "lower_costs"}
 """Columns of the table that tell the state of a policy after the round."""
-NO_ROWS = SCHEMA.empty_table()
 NOTHING = np.zeros(0)
 DRAWN = 3
 """Number of arms for which the estimated safe set is kept at the checkpoints: with three, it can be drawn."""
@@ -65,31 +65,80 @@ class Stopped(Exception):
     """Raised when an episode is asked to stop before its end."""
 
 
-class Episode:
-    """One policy in one world. Its accounts are written into arrays, and made a table of at the end."""
+class Stage:
+    """What all episodes of a scenario share.
 
-    def __init__(
-        self, name: str, player: Player, scenario: Scenario, seed: int, hindsight: Hindsight, checkpoints: Sequence[int]
-    ) -> None:
+    Parameters
+    ----------
+    scenario
+        The world.
+    checkpoints
+        The rounds at which accounts are made.
+    """
+
+    def __init__(self, scenario: Scenario, checkpoints: Sequence[int]) -> None:
+        self.scenario, self.stops = scenario, np.array(checkpoints, np.int64)
+        phases, n_arms = scenario.costs.phases, scenario.problem.n_arms
+        limits = np.tile(scenario.problem.thresholds, len(phases))
+        self.hindsight = Hindsight(phases.reshape(limits.size, n_arms), limits)
+        self.clean = CleanEvent(scenario.problem, self.hindsight)
+
+    def table(self, lived: Sequence[Lived]) -> pa.Table:
+        """The table of some episodes of a policy, one after the other."""
+        world = settled([one.world for one in lived])
+        seen, waiting = (np.concatenate([getattr(one, name) for one in lived]) for name in ("seen", "waiting"))
+        safe, rows = anchor(self.scenario.problem), len(seen)
+        waits = self.scenario.feedback is not None
+        columns = {
+            "scenario": pa.repeat(self.scenario.id, rows),
+            "policy": pa.repeat(lived[0].policy, rows),
+            "seed": np.repeat([one.seed for one in lived], self.stops.size),
+            "pending": waiting[:, 0] if waits else None,
+            "lost": waiting[:, 1] / np.tile(self.stops, len(lived)) if waits else None,
+            **account_columns([one.rows for one in lived], world, safe),
+            **self.clean.columns(seen, [one.left for one in lived], world.benchmarks),
+            **{name: joined([one.state.get(name) for one in lived], self.stops.size) for name in STATE},
+        }
+        return table_of(columns, rows)
+
+
+class Lived(NamedTuple):
+    """What is left of an episode when it is over."""
+
+    policy: str
+    seed: int
+    seconds: float  # of processor time
+    world: WorldLedger
+    rows: PlayRows
+    seen: Integers  # (n, 3) counts of the eye
+    waiting: Integers  # (n, 2) counts of the queue
+    left: Integers  # what the eye saw leave the safe set
+    state: Mapping[str, Any]  # columns that tell the state of the policy
+
+
+class Episode:
+    """One policy in one world. Its accounts are written into arrays."""
+
+    def __init__(self, name: str, player: Player, stage: Stage, seed: int) -> None:
+        scenario = stage.scenario
         self.name, self.player, self.scenario, self.seed = name, player, scenario, seed
         of = player.problem if isinstance(player, Policy) else scenario.problem
         if of is not scenario.problem and of != scenario.problem:
             rule = "be made for the problem it is given"
             raise RuleError(f"policies[{name!r}]", rule, of, "one for another problem")
         feedback, n_arms = scenario.feedback, scenario.problem.n_arms
-        self.ledger = PlayLedger(scenario.problem, checkpoints)
+        self.ledger = PlayLedger(scenario.problem, stage.stops)
         self._queue = None if feedback is None else empty_queue(scenario.problem, feedback)
         self._decisions: list[Any] = [None] * (0 if self._queue is None else self._queue.arms.size)  # by slot
-        self.table = NO_ROWS
         self.seconds = 0.0
         self.counts = np.zeros(n_arms)
         self._seen = self.counts.view()
         self._seen.flags.writeable = False
-        self._clean = CleanEvent(scenario.problem, hindsight)
+        self._eye = stage.clean.eye()
         steady = len(scenario.costs.phases) == 1
         self._shows_bounds = steady and hasattr(player, "lower_costs") and hasattr(player, "upper_costs")
         if isinstance(player, Policy) and self._shows_bounds:
-            player.watched(self._clean.eye)
+            player.watched(self._eye)
         self._compiled = plays_compiled(player, scenario)
         self._at: Mapping[str, slice] | None = None
         chosen = NOWHERE
@@ -198,7 +247,7 @@ class Episode:
         """Check all bounds of a policy from outside the package: it may change any of them in a round."""
         lower, upper = self._bounds("lower_costs"), self._bounds("upper_costs")
         for arm in range(self.counts.size if lower.size and upper.size else 0):
-            look(self._clean.eye, lower, upper, arm)
+            look(self._eye, lower, upper, arm)
 
     def _bounds(self, name: str) -> Floats:
         shown_bounds, shape = getattr(self.player, name), self.scenario.mean_costs.shape
@@ -232,7 +281,7 @@ class Episode:
 
     def _show(self) -> None:
         """Write down the state of the policy at a checkpoint."""
-        player, eye, queue = self.player, self._clean.eye, self._queue
+        player, eye, queue = self.player, self._eye, self._queue
         proposal, lower = getattr(player, "proposal", None), None
         if self.counts.size == DRAWN:
             lower = getattr(player, "lower_costs", None)
@@ -247,7 +296,7 @@ class Episode:
             note_waiting(self._notes, queue)
         note(self._notes, NOTHING, eye)
 
-    def _state_columns(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         """The state of the policy after each checkpoint, by column."""
         if self._at is None:
             return {name: [row[name] for row in self._shown] for name in STATE}
@@ -257,23 +306,11 @@ class Episode:
             columns["empty_rounds"] = columns["empty_rounds"][:, 0].astype(np.int64)
         return columns
 
-    def close(self, world: Settled) -> None:
-        """Make a table of the accounts."""
-        notes, rows, waits = self._notes, self.ledger.rows, self._queue is not None
-        columns = {
-            "scenario": pa.repeat(self.scenario.id, notes.stops.size),
-            "policy": pa.repeat(self.name, notes.stops.size),
-            "seed": np.full(notes.stops.size, self.seed),
-            "round": notes.stops,
-            "rounds_in_violation": rows.rounds_over,
-            "rounds_until_loose": (rows.rounds_until_loose, rows.rounds_until_loose >= 0),
-            "pending": notes.waiting[:, 0] if waits else None,
-            "lost": notes.waiting[:, 1] / notes.stops if waits else None,
-            **self.ledger.columns(world),
-            **self._clean.columns(notes.seen, world.benchmarks),
-            **self._state_columns(),
-        }
-        self.table = table_of(columns, notes.stops.size)
+    def lived(self, world: WorldLedger) -> Lived:
+        """What is left of it at its end."""
+        notes, rows = self._notes, self.ledger.rows
+        left = self._eye.left
+        return Lived(self.name, self.seed, self.seconds, world, rows, notes.seen, notes.waiting, left, self._state())
 
 
 def plays_compiled(player: Player, scenario: Scenario) -> bool:
@@ -343,32 +380,35 @@ def empty_queue(problem: Problem, feedback: Feedback) -> Queue:
     return new_queue(n_arms, n_constraints, horizon, feedback.timeout, feedback.level, in_order)
 
 
+def joined(parts: Sequence[Any], rows: int) -> Any:
+    """A column of several episodes, out of an array, a list or None for each of them."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    if all(part is None for part in parts):
+        return None
+    return [value for part in parts for value in ([None] * rows if part is None else list(part))]
+
+
 def live_through(
-    scenario: Scenario, hindsight: Hindsight, factories: Mapping[str, Factory], seed: int, checkpoints: Sequence[int],
-    advance: Callable[[int], None], stop: Event,
-) -> list[Episode]:  # fmt: skip
+    stage: Stage, factories: Mapping[str, Factory], seed: int, advance: Callable[[int], None], stop: Event
+) -> list[Lived]:
     """Play all policies of a seed side by side in the same world; in an adaptive scenario, each in its own."""
+    scenario = stage.scenario
     if scenario.adaptive and len(factories) > 1:
         alone = [{name: factory} for name, factory in factories.items()]
-        return [live_through(scenario, hindsight, one, seed, checkpoints, advance, stop)[0] for one in alone]
+        return [live_through(stage, one, seed, advance, stop)[0] for one in alone]
     problem, own_seed = scenario.problem, policy_seed(seed)
-    episodes = [
-        Episode(name, factory(problem, own_seed), scenario, seed, hindsight, checkpoints)
-        for name, factory in factories.items()
-    ]
+    episodes = [Episode(name, factory(problem, own_seed), stage, seed) for name, factory in factories.items()]
 
     def passed(rounds: int) -> None:
         advance(rounds)
         if stop.is_set():
             raise Stopped
 
-    world, ledger = World(scenario, seed), WorldLedger(problem, hindsight, checkpoints)
+    world, ledger = World(scenario, seed), WorldLedger(problem, stage.hindsight, stage.stops)
     with room_for(problem) as room:
-        for block in world.rounds(checkpoints[-1], room):
+        for block in world.rounds(int(stage.stops[-1]), room):
             for episode in episodes:
                 episode.live(block, world, room, passed)
             ledger.add(block.losses)
-    settled = ledger.settled()
-    for episode in episodes:
-        episode.close(settled)
-    return episodes
+    return [episode.lived(ledger) for episode in episodes]

@@ -266,7 +266,7 @@ class Simulation:
         identity, digests = self.finished.identity, self.finished.policies
         self.work = Work(plan.scenario, plan.policies, plan.checkpoints, identity, digests)
         n_arms = plan.scenario.problem.n_arms
-        self.work.hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if limits cannot be met
+        self.work.stage.hindsight.best(np.zeros(n_arms), np.zeros((n_arms, n_arms)))  # raises if limits cannot be met
         if resume is not None:
             self._recall(resume)
 

@@ -13,14 +13,12 @@ from functools import cached_property
 from threading import Event
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from surefoot.analysis.hindsight import Hindsight
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.types import Integers
 from surefoot.provenance import made_by
-from surefoot.simulation.episode import Episode, Factory, live_through
+from surefoot.simulation.episode import Factory, Lived, Stage, live_through
 from surefoot.simulation.parts import About, Finished, digest, encoded
 
 SECONDS = 1.0
@@ -64,11 +62,9 @@ class Work:
     digests: dict[str, str]  # of the policies
 
     @cached_property
-    def hindsight(self) -> Hindsight:
-        """The best strategies in hindsight."""
-        phases, n_arms = self.scenario.costs.phases, self.scenario.problem.n_arms
-        limits = np.tile(self.scenario.problem.thresholds, len(phases))
-        return Hindsight(phases.reshape(limits.size, n_arms), limits)
+    def stage(self) -> Stage:
+        """What all episodes share."""
+        return Stage(self.scenario, self.checkpoints)
 
     def key(self, task: Task) -> str:
         """The digest of what determines the result of a task."""
@@ -77,27 +73,24 @@ class Work:
     def do(self, task: Task, advance: Callable[[int], None], stop: Event) -> Result:
         """Run the episodes of a task, seed by seed, until `stop` is set or something goes wrong."""
         started, done, error = time.perf_counter(), [], None
-        tables: dict[str, list[pa.Table]] = {name: [] for name in task.policies}
-        seconds = dict.fromkeys(task.policies, 0.0)
+        lived: dict[str, list[Lived]] = {name: [] for name in task.policies}
+        factories = {name: self.policies[name] for name in task.policies}
         try:
             for seed in task.seeds:
-                for episode in self._episodes(task, seed, advance, stop):
-                    tables[episode.name].append(episode.table)
-                    seconds[episode.name] += episode.seconds
+                for one in live_through(self.stage, factories, seed, advance, stop):
+                    lived[one.policy].append(one)
                 done.append(seed)
         except BaseException as problem:  # also KeyboardInterrupt: in a thread, nobody else would hear of it
             error = problem
         elapsed, digests = time.perf_counter() - started, {name: self.digests[name] for name in task.policies}
+        seconds = {name: sum(one.seconds for one in episodes) for name, episodes in lived.items()}
         about = About(self.identity, digests, done, seconds, elapsed, made_by())
         try:
-            content = encoded(about, [pa.concat_tables(parts) for parts in tables.values()]) if done else b""
+            tables = [self.stage.table(episodes[: len(done)]) for episodes in lived.values()] if done else []
+            content = encoded(about, tables) if done else b""
         except pa.ArrowException as problem:
             content, error = b"", error or problem
         return Result(about, content, error)
-
-    def _episodes(self, task: Task, seed: int, advance: Callable[[int], None], stop: Event) -> list[Episode]:
-        factories = {name: self.policies[name] for name in task.policies}
-        return live_through(self.scenario, self.hindsight, factories, seed, self.checkpoints, advance, stop)
 
 
 class Backlog:

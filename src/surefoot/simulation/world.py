@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ class Streams(NamedTuple):
     feedback: np.random.SeedSequence
 
 
+@lru_cache(64)
 def streams(seed: int) -> Streams:
     """The streams of a seed."""
     return Streams(*np.random.SeedSequence(seed).spawn(len(Streams._fields)))
@@ -117,13 +119,15 @@ class World:
         made = streams(seed)
         self.loss_generator = np.random.Generator(np.random.PCG64(made.losses))
         self._cost_generator = np.random.Generator(np.random.PCG64(made.costs))
-        self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
         self._by_counter, model = scenario.random == "counter", scenario.losses
         self.foe = model.foe() if isinstance(model, Adversary) else None
         self.model = scenario.costs.drawn(seed) if self._by_counter else None
         self._loss_model = None
         if self._by_counter and isinstance(model, Losses):
             self._loss_model = model.drawn(seed, scenario.problem.rounds)
+        self._feedback_generator = None
+        if scenario.feedback is not None and not self._by_counter:
+            self._feedback_generator = np.random.Generator(np.random.PCG64(made.feedback))
         self._unfilled: Block | None = None
         self._fated = 0
 
@@ -193,7 +197,7 @@ class World:
         if feedback is None:
             return None
         uniform = np.empty((rounds, DRAWS))
-        if self._by_counter:
+        if self._feedback_generator is None:
             fill_uniform(uniform, self._seed, FEEDBACK, self._fated, np.empty(TILE))
             self._fated += rounds
         else:

@@ -69,3 +69,13 @@ def test_alarms_are_marked_and_refuted_bounds_are_pale() -> None:
     assert "An alarm has refuted these bounds" in refuted.words
     colours = [json.loads(one.figure)["data"][0]["line"]["color"] for one in (fine, refuted)]
     assert colours == ["--s1", "--faint"]
+
+
+def test_a_single_stretch_is_drawn_as_points_around_its_time() -> None:
+    """A line needs two points, and Plotly would show an axis of milliseconds."""
+    one = json.loads(charts.allocation(course(1)).figure)
+    assert {trace["mode"] for trace in one["data"]} == {"markers"}
+    assert one["layout"]["xaxis"]["range"] == [-60_000, 60_000]
+    two = json.loads(charts.allocation(course(2)).figure)
+    assert {trace["mode"] for trace in two["data"]} == {"lines"}
+    assert "range" not in two["layout"]["xaxis"]

@@ -26,6 +26,7 @@ MOST_POINTS = 100
 """Points of a line: with more of them, chance hides what they show."""
 LONGEST = 22
 HEIGHT, ROW_HEIGHT = 260, 26
+MINUTE = 60_000  # milliseconds, as Plotly counts
 
 Figure = dict[str, Any]
 
@@ -129,13 +130,15 @@ def over_time(course: Course, id: str, title: str, words: str, traces: list[Figu
         if course.epochs[i] != course.epochs[i - 1]:
             shapes.append(mark(times[i - 1], "--faint"))
             notes.append(note(times[i - 1], f"epoch {course.epochs[i]}", "--quiet"))
-    data = [{"x": times, "type": "scatter", "mode": "lines", **trace} for trace in traces]
+    alone = len(times) == 1  # a line needs two points
+    data = [{"x": times, "type": "scatter", "mode": "markers" if alone else "lines", **trace} for trace in traces]
     head = ["until", *(trace["name"] for trace in traces)]
     shown = percent if layout.get("yaxis", {}).get("tickformat") == ".0%" else number
     rows = [[at, *(shown(trace["y"][i]) for trace in traces)] for i, at in enumerate(map(clock, course.at))]
     for trace in data:
         trace["name"] = label(trace["name"])
-    layout = {"height": HEIGHT, "xaxis": {"type": "date"}, "shapes": shapes, "annotations": notes, **layout}
+    span = {"range": [times[0] - MINUTE, times[0] + MINUTE]} if alone else {}
+    layout = {"height": HEIGHT, "xaxis": {"type": "date", **span}, "shapes": shapes, "annotations": notes, **layout}
     return Chart(id, title, words, packed(data, layout), head, thinned(rows))
 
 
