@@ -14,6 +14,8 @@ from scipy.stats import binomtest
 
 import surefoot as sf
 from surefoot.cli.studies import DEMO
+from surefoot.reporting.results import results
+from surefoot.reporting.words import told
 from surefoot.simulation.study import Study
 from website.pictures import loosening, routing
 
@@ -272,14 +274,19 @@ def test_the_picture_of_the_concepts_shows_what_is_said_below_it() -> None:
     assert "the baseline starts with 56 % and ends with 7 %" in flat("docs/start/concepts.md")
 
 
-def test_the_table_of_the_demo_is_what_it_prints(tmp_path: Path) -> None:
+def test_the_verdicts_of_the_demo_are_what_it_prints(tmp_path: Path) -> None:
     run = Study.parse(DEMO, tmp_path, "demo").run()
-    for row in run.summary().to_pylist():
-        line = re.search(rf"^{row['policy']} .*$", text("README.md"), re.M)
-        assert line is not None
-        regret, violation = line[0].split()[-2:]
-        assert near(regret, row["regret"])
-        assert near(violation, row["violation"])
+    said, figure = flat("README.md"), r"\d+(?:\.\d+)?"
+    for mark, words in told(results(run)[0]):
+        sentence = f"{mark} {words}" if mark.strip() else words
+        shown = re.search(re.sub(figure, "@", re.escape(sentence).replace(r"\.", ".")).replace("@", figure), said)
+        assert shown is not None or not mark.strip(), sentence
+        if shown is not None:
+            for one, other in zip(re.findall(figure, shown[0]), re.findall(figure, sentence), strict=True):
+                assert abs(float(one) - float(other)) <= 0.02 * abs(float(other)), (shown[0], sentence)
+    unguarded = next(row for row in run.summary().to_pylist() if row["policy"] == "no guardrails")
+    assert near("-21,698", unguarded["regret"])
+    assert near("88,767", unguarded["violation"])
     assert "regret of -21,698 and a violation of 88,767" in flat("docs/faq.md")
 
 

@@ -7,7 +7,7 @@ rule is stated where the argument is used; this module only knows how to check o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -164,10 +164,26 @@ def fields(name: str, data: Any, *expected: str) -> Mapping[str, Any]:
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the allowed words."""
+    """Return `value` if it is one of the allowed words; the error guesses which one was meant."""
     if not isinstance(value, str) or value not in allowed:
-        raise RuleError(name, f"be {' or '.join(map(repr, allowed))}", value)
+        guess = f"{shown(value)}{hint(value, allowed)}" if isinstance(value, str) else None
+        raise RuleError(name, f"be {' or '.join(map(repr, allowed))}", value, guess)
     return value
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """A guess at what was meant, for the end of a message; empty if nothing is close.
+
+    Examples
+    --------
+    >>> hint("slob", ["solb", "colb"]), hint("SOLB", ["solb", "colb"]), hint("x", ["solb"])
+    (' (did you mean solb?)', ' (did you mean solb?)', '')
+    """
+    import difflib  # only when something is wrong
+
+    whole = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(word.lower(), list(whole), 1)
+    return f" (did you mean {whole[close[0]]}?)" if close else ""
 
 
 def simplex(name: str, values: ArrayLike, length: int | None) -> Floats:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import surefoot as sf
-from surefoot.cli import app
+from surefoot.cli import EXIT_CODES, app
+from surefoot.confidence import FAMILY
 from surefoot.policies import REGISTRY
+from surefoot.reporting.results import results
+from surefoot.theory.bounds import BOUNDS
+from tests.servers import ROUTING
 
 STUDY = """
 title = "Small"
@@ -176,9 +183,24 @@ def test_lists_name_everything() -> None:
 def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
     code, told, _ = call("demo", "--out", tmp_path)
     assert code == 0
-    assert "kept in every round of all 10 runs" in told
-    assert "over in" in told
     assert (tmp_path / "report.html").is_file()
+    story = told[told.rindex("10 runs of 200,000 rounds.") :]
+    assert len(story.splitlines()) <= 12
+    (found,) = results(sf.Run.load(tmp_path))
+    solb, colb, free = found.policies
+    flat = " ".join(story.split())
+    assert "The baseline plays in-house" in flat
+    assert "SOLB kept all 3 guardrails in every round of all 10 runs; lost" in flat
+    assert "COLB was over in" in flat
+    assert "but by little: spend averaged 0.40" in flat
+    assert "no guardrails, an unguarded learner, broke 2 of 3 guardrails" in flat
+    for policy in (solb, colb, free):  # figures of this very run
+        assert policy.gain is not None
+        assert policy.baseline is not None
+        assert f"lost {policy.gain.value / policy.baseline:.0%} less".replace("%", " %") in flat
+        assert f"({policy.baseline - policy.gain.value:.3g} a round against {policy.baseline:.3g})" in flat
+    spend = float((free.allocation * np.diff(found.rounds, prepend=0)[:, None]).sum(0) @ found.mean_costs[0])
+    assert f"spend averaged {spend / found.rounds[-1]:.3g} against a limit of 0.4" in flat
 
 
 def test_two_studies_of_one_name_do_not_share_a_folder(study: Path, tmp_path: Path) -> None:
@@ -270,4 +292,243 @@ def test_warm_refuses_what_is_no_policy() -> None:
     code, out, words = call("warm", "ucb1", "nonsense")
     assert (code, out) == (2, "")
     assert words.startswith("policy must be 'solb' or")
+    assert call("warm", "slob")[2].endswith("got 'slob' (did you mean solb?)\n")
     assert words.endswith("got 'nonsense'\n")
+
+
+# Lists
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_ids_are_never_cut(columns: int) -> None:
+    for command, ids in (("scenarios", sf.scenarios.SCENARIOS), ("policies", REGISTRY)):
+        told = CliRunner().invoke(app, [command], env={"COLUMNS": str(columns)}).stdout
+        firsts = [
+            line.split("\N{BOX DRAWINGS LIGHT VERTICAL}")[1].strip()
+            for line in told.splitlines()
+            if line[0] == "\u2502"
+        ]
+        assert [one for one in firsts if one] == list(ids)
+
+
+def test_names_of_policies_are_never_cut(tmp_path: Path) -> None:
+    name = "a-rather-long-name-of-a-policy-which-nobody-would-choose"
+    path = tmp_path / "long.toml"
+    path.write_text(STUDY.replace('name = "free"', f'name = "{name}"'))
+    result = CliRunner().invoke(
+        app, ["run", str(path), "--out", str(tmp_path / "out"), "--no-figures"], env={"COLUMNS": "70"}
+    )
+    assert "\N{HORIZONTAL ELLIPSIS}" not in result.stdout
+    firsts = "".join(line.split("  ")[0].strip() for line in result.stdout.splitlines())
+    assert name in firsts
+
+
+# For machines
+
+
+def data(*arguments: object) -> Any:
+    code, told, _ = call(*arguments, "--json")
+    assert code == 0
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(told, parse_constant=refuse)
+
+
+def test_lists_for_machines() -> None:
+    listed = data("scenarios")
+    assert [one["id"] for one in listed] == list(sf.scenarios.SCENARIOS)
+    assert listed[0]["parameters"] == {"horizon": 50_000, "delta": 0.05}
+    assert [one["id"] for one in listed if one["rehearsal"]] == list(sf.scenarios.REHEARSALS)
+    listed = data("policies")
+    assert [one["policy"] for one in listed] == list(REGISTRY)
+    assert listed[0]["kind"] == "hard"
+    assert set(listed[0]["allowed"]["preset"]) == {"paper", "guaranteed", "practical"}
+    assert listed[0]["allowed"]["confidence"] == list(FAMILY)
+    assert listed[0]["options"]["preset"] == "practical"
+
+
+def test_bounds_and_plans_for_machines() -> None:
+    found = data("bounds")
+    assert len(found["bounds"]) == len(BOUNDS)
+    assert found["instance"]["n_arms"] == 5
+    theorem = next(one for one in found["bounds"] if one["name"] == "Theorem 1: COLB violation")
+    assert round(theorem["value"]) == 35_619
+    assert theorem["value"] == pytest.approx(sum(theorem["terms"].values()))
+    assert theorem["from_horizon"] == 48_581
+    silent = data("bounds", "--margin", 0.0002, "--horizon", 3_000, "--arms", 2)
+    assert None in [one["from_horizon"] for one in silent["bounds"]]  # JSON has no infinity
+    plan = data("plan", "--simulate", "--deviation", 0.1, "--seeds", 3)
+    assert set(plan) == {"guaranteed", "practical"}
+    assert plan["guaranteed"]["rounds_until_loose"] == pytest.approx(10_000 * plan["guaranteed"]["days_until_loose"])
+    assert plan["guaranteed"]["simulated"]["seeds"] == 3
+    assert data("plan")["guaranteed"]["simulated"] is None
+
+
+def test_results_for_machines(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    forecast = data("run", study, "--out", out, "--dry-run")
+    assert (forecast["episodes"], forecast["episodes_there"]) == (12, 0)
+    assert forecast["low"] <= forecast["seconds"] <= forecast["high"]
+    ran = data("run", study, "--out", out, "--no-figures")
+    assert ran["report"] == str(out / "report.html")
+    shown = data("show", out)
+    assert [ran[key] for key in ("results", "standings", "versions")] == [
+        shown[key] for key in ("results", "standings", "versions")
+    ]
+    assert shown["complete"] is True
+    assert [one["scenario"] for one in shown["simulations"]] == ["three-arms-v1", "stochastic-v1"]
+    rows = {(one["scenario"], one["policy"]): one for one in shown["results"]}
+    assert rows["three-arms-v1", "solb"]["guardrails"] == "kept"
+    assert rows["stochastic-v1", "free"]["guardrails"] == "close"
+    assert rows["stochastic-v1", "free"]["verdict"] == "over in 100 % of the rounds, by little"
+    summary = {(row["scenario"], row["policy"]): row for row in sf.Run.load(out).summary().to_pylist()}
+    for key, row in rows.items():
+        assert row["regret"] == summary[key]["regret"]
+        (cost,) = row["average_costs"]
+        assert cost["low"] == cost["high"]
+        assert (cost["high"] > cost["limit"]) == (row["guardrails"] != "kept")
+    assert [one["policy"] for one in shown["standings"]] == ["solb", "free"]
+    one = data("show", out, "stochastic-v1")
+    assert {row["scenario"] for row in one["results"]} == {"stochastic-v1"}
+
+
+def test_an_experiment_for_machines(tmp_path: Path) -> None:
+    path = tmp_path / "routing.json"
+    path.write_text(json.dumps(ROUTING))
+    assert data("check", path) == sf.Experiment.from_dict(ROUTING).to_dict()
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "guess"),
+    [
+        (["polices"], "'policies'"),
+        (["keys", "lst"], "'list'"),
+        (["serve", "--role", "learn"], "(did you mean learner?)"),
+        (["verify", "Lema 1"], "(did you mean Lemma 1?)"),
+    ],
+)
+def test_near_misses_are_guessed(arguments: list[str], guess: str) -> None:
+    code, told, wrong = call(*arguments)
+    assert (code, told) == (2, "")
+    assert guess in wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "guess"),
+    [
+        (('"solb"', '"slob"'), "got 'slob' (did you mean solb?)"),
+        (('"solb"', '"SOLB"'), "got 'SOLB' (did you mean solb?)"),
+        (('"paper"', '"papr"'), "got 'papr' (did you mean paper?)"),
+        (('"three-arms-v1"', '"three-arms"'), "got 'three-arms' (did you mean three-arms-v1?)"),
+        (("seeds = 3", "seed = 3"), "got 'seed' (did you mean seeds?)"),
+        (("learning_rate", "learning_rte"), "got 'learning_rte' (did you mean learning_rate?)"),
+        (('{policy = "solb"', '{polcy = "solb"'), "got nothing (is polcy a misspelt policy?)"),
+    ],
+)
+def test_near_misses_in_a_study_are_guessed(change: tuple[str, str], guess: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(STUDY.replace(*change, 1))
+    code, _, wrong = call("run", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert wrong.splitlines()[0].endswith(guess)
+
+
+def test_near_misses_of_what_is_in_a_folder_are_guessed(study: Path, tmp_path: Path) -> None:
+    call("run", study, "--out", tmp_path / "out", "--no-figures")
+    assert call("show", tmp_path / "out", "tree-arms-v1")[2].endswith("(did you mean three-arms-v1?)\n")
+
+
+def test_allowed_values_are_in_the_help() -> None:
+    for arguments, values in (
+        (["serve"], ("all", "decider", "learner")),
+        (["keys", "create"], ("decide", "feedback", "read", "admin")),
+        (["run"], ("threads", "dask")),
+    ):
+        told = call(*arguments, "--help")[1]
+        assert all(re.search(rf"\b{value}\b", told) for value in values)
+    told = " ".join(call("policies")[1].split())
+    assert "learning_rate: a number, theory, practical or doubling" in told
+    assert f"confidence: {', '.join(FAMILY)}." in told
+    assert "(practical, guaranteed, paper)" in told
+
+
+def test_a_note_names_its_policy_once(tmp_path: Path) -> None:
+    path = tmp_path / "noted.toml"
+    path.write_text(
+        "seeds = 1\nhorizon = 300\nscenarios = [{id = 'three-arms-v1'}, {id = 'stochastic-v1'}]\n"
+        "policies = [{policy = 'colb', name = 'colb, paper', preset = 'paper', learning_rate = 'theory'}, "
+        "{policy = 'solb'}]\n"
+    )
+    command = [sys.executable, "-m", "surefoot", "run", str(path), "--out", str(tmp_path / "out"), "--no-figures"]
+    notes = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # pytest would catch warnings
+    (line,) = [line for line in notes.splitlines() if "compiling kernels" not in line]
+    assert line.startswith("note: learning_rate = 'theory'")
+    assert line.endswith('(policy "colb, paper" in scenario three-arms-v1 and 1 more)')
+    assert line.count("colb") == 1
+    assert 'three-arms-v1: "colb, paper", solb; 1 seeds' in call("show", tmp_path / "out")[1]
+
+
+def test_exit_codes_are_told_and_kept(study: Path, tmp_path: Path) -> None:
+    help = " ".join(call("--help")[1].split())
+    assert EXIT_CODES in help
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    assert re.findall(r"^\| (\d+) \|", page, re.M) == re.findall(r"\b(\d+) ", EXIT_CODES) == ["0", "1", "2", "130"]
+    assert call("scenarios")[0] == 0
+    assert call("run", tmp_path / "missing.toml")[0] == 2
+    assert call("bounds", "--arms", "many")[0] == 2
+    assert call("nonsense")[0] == 2
+    # 1 is in test_verify.py, and 130 both there and above
+
+
+# The shell
+
+
+SOURCE = Path(sf.__file__).parents[1]
+
+
+def completed(*words: str, shell: str = "bash") -> list[str]:
+    code = "import sys; sys.argv = ['surefoot']; from surefoot.__main__ import main; main()"
+    line = " ".join(("surefoot", *words))
+    env = {**os.environ, "_SUREFOOT_COMPLETE": f"complete_{shell}", "COMP_WORDS": line, "COMP_CWORD": str(len(words)),
+           "_TYPER_COMPLETE_ARGS": line}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    return done.stdout.split("\n")
+
+
+def test_the_shell_completes_commands_and_values(study: Path, tmp_path: Path) -> None:
+    assert {"policies", "plan"} <= set(completed("p"))
+    assert {"solb", "safe-exp3"} <= set(completed("warm", "s"))
+    assert "Lemma 1" in completed("verify", "Lemma")
+    assert completed("keys", "create", "me", "--role", "fe")[0] == "feedback"
+    call("run", study, "--out", tmp_path / "out", "--no-figures")
+    assert completed("show", str(tmp_path / "out"), "th")[0] == "three-arms-v1"
+    assert not any(completed("show", str(tmp_path / "nothing"), "th"))
+    assert any("policies" in line for line in completed("p", shell="zsh"))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_is_installed_and_works_in_a_shell(tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "surefoot"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nfrom surefoot.__main__ import main\n\nmain()\n")
+    command.chmod(0o755)
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{command.parent}:{os.environ['PATH']}",
+           "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])),
+           "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # fmt: skip
+    done = subprocess.run(
+        [command, "--install-completion", "bash"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "installed" in done.stdout
+    script = (
+        "source .bashrc; COMP_WORDS=(surefoot pol); COMP_CWORD=1; _surefoot_completion surefoot; echo ${COMPREPLY[@]}"
+    )
+    found = subprocess.run(["bash", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "policies"
+    help = call("--help")[1]
+    assert "--install-completion" in help
+    assert "--show-completion" in help

@@ -44,6 +44,12 @@ def test_keys_are_made_listed_and_revoked(db: str) -> None:
     assert key.strip() not in listed
     assert call("keys", "revoke", 1, "--db", db)[0] == 0
     assert "revoked" in call("keys", "list", "--db", db)[1]
+    (told,) = json.loads(call("keys", "list", "--db", db, "--json")[1])
+    assert {one: told[one] for one in ("id", "name", "roles", "experiment", "state")} == {
+        "id": 1, "name": "checkout", "roles": ["decide", "feedback"], "experiment": "routing", "state": "revoked",
+    }  # fmt: skip
+    assert told["expires"] - told["created"] == pytest.approx(90 * 86_400)
+    assert key.strip() not in json.dumps(told)
     database = Database.open(db)
     assert list_keys(database)[digest_of(key.strip())].revoked is not None
     database.close()
@@ -101,6 +107,11 @@ def test_the_report_of_an_export_is_drawn_without_the_database(db: str, tmp_path
     assert "30 rounds in 1 epoch, 3 arms, 2 guardrails; policy solb" in told
     assert "The mean of every guardrail is within its limit in every epoch." in told
     assert (out / "report.html").read_text() == drawn
+    told = json.loads(call("show", out, "--json")[1])
+    assert told["experiment"] == "routing"
+    assert [(one["guardrail"], one["rounds"], one["words"]) for one in told["verdicts"]] == [
+        ("spend", 30, "within the limit"), ("answered", 30, "within the limit"),
+    ]  # fmt: skip
     (out / "history.json").unlink()
     code, _, told = call("show", out)
     assert code == 2
@@ -133,6 +144,12 @@ def test_what_does_not_exist_is_named(command: list[str], tmp_path: Path, db: st
         code, _, told = call(*command, "--db", db)
         assert code == 2
         assert "experiment must be in the database, got 'x'" in told
+
+
+def test_a_near_miss_of_an_experiment_is_guessed(db: str) -> None:
+    code, _, told = call("replay", "rooting", "--db", db)
+    assert code == 2
+    assert told.endswith("got 'rooting' (did you mean routing?)\n")
 
 
 def test_serve_refuses_what_it_cannot_serve(tmp_path: Path, db: str) -> None:

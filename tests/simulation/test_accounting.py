@@ -77,6 +77,7 @@ def account(scenario: sf.Scenario, history: list[Round], since: int, best: list[
     return {
         "round": len(history),
         "loss": math.fsum(dot(now.losses, now.strategy) for now in history),
+        "baseline_loss": None if problem.safe is None else math.fsum(dot(now.losses, safe) for now in history),
         "regret": math.fsum(dot(now.losses, now.strategy) - dot(now.losses, best) for now in history),
         "safety_regret": math.fsum(
             now.safe_weight * (dot(now.losses, safe) - dot(now.losses, best)) for now in history
@@ -260,6 +261,7 @@ def test_every_column_by_hand_when_one_of_two_constraints_is_broken() -> None:
         assert row == {
             "round": n,
             "loss": n / 4,
+            "baseline_loss": 3 * n / 4,
             "regret": -n / 4,  # it loses less than any safe strategy could
             "safety_regret": 0.0,
             "learning_regret": -n / 4,
@@ -293,6 +295,7 @@ def test_every_column_by_hand_with_the_safe_strategy_mixed_in() -> None:
         assert row == {
             "round": n,
             "loss": n * 5 / 8,
+            "baseline_loss": 3 * n / 4,
             "regret": n / 8,
             "safety_regret": n / 8,  # half the time the safe arm, which loses 1/4 more than the best
             "learning_regret": 0.0,  # the proposal is the best
@@ -322,6 +325,7 @@ def test_every_column_by_hand_without_constraints() -> None:
         assert row == {
             "round": n,
             "loss": n / 2,
+            "baseline_loss": None,
             "regret": n / 4,
             "safety_regret": 0.0,
             "learning_regret": n / 4,

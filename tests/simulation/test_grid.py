@@ -263,7 +263,7 @@ def test_a_warning_is_told_once_for_all_cells_and_names_one() -> None:
         warnings.simplefilter("always")
         parse(HEAD + LOWER + "margin = {grid = [0.01, 0.02, 0.3]}\nn_arms = {grid = [3, 9]}\n" + COLB)
     (told,) = [str(one.message) for one in caught if "margin" in str(one.message)]
-    assert told.endswith("(in scenario lower-bound-v1, margin=0.01, n_arms=3 and 4 more)")
+    assert told.endswith('(in scenario "lower-bound-v1, margin=0.01, n_arms=3" and 4 more)')
 
 
 def test_what_was_told_is_not_told_again_while_it_runs() -> None:
@@ -274,5 +274,5 @@ def test_what_was_told_is_not_told_again_while_it_runs() -> None:
         before = [str(one.message) for one in caught]
         study.run(workers=1)
     assert [message for message in before if message.startswith("learning_rate = 'theory'")]
-    assert all(message.endswith("(colb in scenario lower-bound-v1)") for message in before)
+    assert all(message.endswith("(policy colb in scenario lower-bound-v1)") for message in before)
     assert len(caught) == len(before)

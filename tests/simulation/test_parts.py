@@ -336,3 +336,28 @@ def test_a_file_that_cannot_be_written_ends_the_run_with_what_is_kept(
     monkeypatch.undo()
     assert len(files(tmp_path)) == 3
     assert run(folder=tmp_path).complete
+
+
+def test_runs_of_a_version_without_a_column_are_read_with_that_column_empty(tmp_path: Path, whole: sf.Run) -> None:
+    write_earlier_format(whole, tmp_path / "old")
+    told = parquet.read_table(tmp_path / "old" / "run.parquet")
+    parquet.write_table(told.drop_columns(["baseline_loss"]), tmp_path / "old" / "run.parquet")
+    after = sf.Run.load(tmp_path / "old").table
+    assert after.schema.names == whole.table.schema.names
+    assert after.column("baseline_loss").null_count == after.num_rows
+    assert after.drop_columns(["baseline_loss"]).equals(whole.table.drop_columns(["baseline_loss"]))
+
+
+def test_parts_of_a_version_without_a_column_are_read_with_that_column_empty(tmp_path: Path, whole: sf.Run) -> None:
+    whole.save(tmp_path)
+    for path in (tmp_path / "parts").rglob("*.parquet"):
+        rows = parquet.ParquetFile(path)
+        groups = [rows.read_row_group(i).drop_columns(["baseline_loss"]) for i in range(rows.num_row_groups)]
+        with parquet.ParquetWriter(path, groups[0].schema, write_page_checksum=True) as writer:
+            for group in groups:
+                writer.write_table(group)
+    after = sf.Run.load(tmp_path)
+    assert after.complete
+    assert after.table.column("baseline_loss").null_count == after.table.num_rows
+    assert after.table.drop_columns(["baseline_loss"]).equals(whole.table.drop_columns(["baseline_loss"]))
+    assert after.summary().column("regret").equals(whole.summary().column("regret"))

@@ -116,6 +116,7 @@ def columns(plays: Sequence[PlayRows], world: Settled, safe_strategy: Floats) ->
     return {
         "round": rows.stops,
         "loss": rows.loss,
+        "baseline_loss": None if world.safety_complexity is None else dots(world.losses, alike(safe_strategy, world)),
         "regret": rows.loss - world.values,
         "safety_regret": dots(weighted, safe_strategy - best),
         "learning_regret": rows.learning_loss - dots(world.losses - weighted, best),
@@ -129,6 +130,11 @@ def columns(plays: Sequence[PlayRows], world: Settled, safe_strategy: Floats) ->
         "allocation": rows.allocation / np.tile(np.diff(stops, prepend=0), len(plays))[:, None],
         "benchmark": best,
     }
+
+
+def alike(strategy: Floats, world: Settled) -> Floats:
+    """The strategy in a row for each row of the totals."""
+    return np.tile(strategy, (len(world.losses), 1))
 
 
 def anchor(problem: Problem) -> Floats:

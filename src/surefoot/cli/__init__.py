@@ -10,10 +10,15 @@ import typer
 
 import surefoot
 
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a claim of verify is not held, or the command failed; 2 an argument, a file or a study is "
+    "wrong; 130 stopped by Ctrl-C."
+)
+
 app = typer.Typer(
     help="Constrained multi-armed bandits: decisions that learn while their guardrails hold.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
 )
 
 
@@ -37,6 +42,32 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
     print(f"note: {message}", file=sys.stderr)
 
 
+def complete_policy(incomplete: str) -> list[str]:
+    """Names of policies, for the shell."""
+    from surefoot.policies import REGISTRY
+
+    return [name for name in REGISTRY if name.startswith(incomplete)]
+
+
+def complete_claim(incomplete: str) -> list[str]:
+    """Names of claims, for the shell."""
+    from surefoot.theory.catalogue import CLAIMS
+
+    return [claim.name for claim in CLAIMS if claim.name.startswith(incomplete)]
+
+
+def complete_scenario(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the scenarios in a folder, for the shell."""
+    from json import loads
+
+    try:
+        told = loads((Path(context.params["folder"]) / "provenance.json").read_bytes())
+        names = [str(part["scenario"]["id"]) for part in told["simulations"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 Figures = Annotated[
     bool | None,
     typer.Option(
@@ -50,6 +81,7 @@ Scheduler = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Refuse workers whose libraries or processor differ from the others'.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines, instead of tables.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of threads; by default one per core.")]
 
 
@@ -72,7 +104,9 @@ def demo(
         return
     from surefoot.cli.studies import DEMO, carry_out
 
-    carry_out(DEMO, Path(), "demo.toml", out, workers, shlex.join(["surefoot", "demo", "--out", str(out)]), story=True)
+    carry_out(
+        DEMO, Path(), "demo.toml", out, workers, shlex.join(["surefoot", "demo", "--out", str(out)]), as_story=True
+    )
 
 
 @app.command()
@@ -87,13 +121,14 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Run a study: write its results, provenance.json, report.html and figures. Run it again to resume or extend it."""
     from surefoot.cli.studies import carry_out, print_estimate, read_text
 
     out = out or Path("runs") / study.stem
     if dry_run:
-        print_estimate(read_text(study), study.parent, study.name, out, workers)
+        print_estimate(read_text(study), study.parent, study.name, out, workers, json)
         return
     carry_out(
         read_text(study),
@@ -106,6 +141,7 @@ def run(
         engine=engine,
         scheduler=scheduler,
         exact=exact,
+        as_json=json,
     )
 
 
@@ -127,6 +163,7 @@ def league(
     scheduler: Scheduler = None,
     exact: Exact = False,
     figures: Figures = None,
+    json: Json = False,
 ) -> None:
     """Run every policy in every built-in scenario but the rehearsals: standings, maps and a table of each scenario."""
     from surefoot.cli.studies import carry_out, league_study
@@ -143,6 +180,7 @@ def league(
         engine=engine,
         scheduler=scheduler,
         exact=exact,
+        as_json=json,
     )
 
 
@@ -150,8 +188,12 @@ def league(
 def show(
     folder: Annotated[Path, typer.Argument(help="What `surefoot run` or `surefoot export` wrote.")],
     scenarios: Annotated[
-        list[str] | None, typer.Argument(help="Scenarios or cells of a grid, to draw.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Scenarios or cells of a grid, to draw.", show_default=False, autocompletion=complete_scenario
+        ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Show the results in a folder, and how they were made.
 
@@ -159,37 +201,44 @@ def show(
     """
     from surefoot.cli.studies import show_folder
 
-    show_folder(folder, scenarios or [])
+    show_folder(folder, scenarios or [], json)
 
 
 @app.command()
-def check(path: Annotated[Path, typer.Argument(help="An experiment file, in TOML or JSON.")]) -> None:
+def check(
+    path: Annotated[Path, typer.Argument(help="An experiment file, in TOML or JSON.")], json: Json = False
+) -> None:
     """Check an experiment file: print what it promises, or what is wrong with it in one sentence."""
     from surefoot.cli.experiments import print_experiment
 
-    print_experiment(path)
+    print_experiment(path, json)
 
 
 @app.command()
-def scenarios() -> None:
+def scenarios(json: Json = False) -> None:
     """List the built-in scenarios and their parameters."""
     from surefoot.cli.lists import print_scenarios
 
-    print_scenarios()
+    print_scenarios(json)
 
 
 @app.command()
-def policies() -> None:
+def policies(json: Json = False) -> None:
     """List the policies and their options."""
     from surefoot.cli.lists import print_policies
 
-    print_policies()
+    print_policies(json)
 
 
 @app.command()
 def warm(
     policies: Annotated[
-        list[str] | None, typer.Argument(help="Which policies; by default solb.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Which policies (`surefoot policies` lists them); by default solb.",
+            show_default=False,
+            autocompletion=complete_policy,
+        ),
     ] = None,
 ) -> None:
     """Compile the code of policies ahead of time, for instance while building a container image."""
@@ -213,12 +262,13 @@ def bounds(
         float, typer.Option(help="Root mean square of what the safe strategy loses more per round (Delta).")
     ] = 0.2,
     threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    json: Json = False,
 ) -> None:
     """Print the bounds of the theorems with their constants, and from which horizon on they say something."""
     from surefoot.cli.bounds import print_bounds
 
     total = omega * horizon if benchmark_loss is None else benchmark_loss
-    print_bounds(arms, constraints, horizon, delta, margin, total, gap, threshold)
+    print_bounds(arms, constraints, horizon, delta, margin, total, gap, threshold, json)
 
 
 @app.command()
@@ -236,26 +286,30 @@ def plan(
     ] = 0.0,
     simulate: Annotated[bool, typer.Option("--simulate", help="Try it in a made-up world as well; seconds.")] = False,
     seeds: Annotated[int, typer.Option(min=2, max=100, help="Number of simulated runs.")] = 10,
+    json: Json = False,
 ) -> None:
     """Forecast when SOLB's guardrails loosen, what they cost until then, and when SOLB starts to pay."""
     from surefoot.cli.plan import print_plan
 
-    print_plan(arms, constraints, margin, delta, traffic, deviation, gap, threshold, slack, seeds if simulate else 0)
+    runs = seeds if simulate else 0
+    print_plan(arms, constraints, margin, delta, traffic, deviation, gap, threshold, slack, runs, json)
 
 
 @app.command()
 def verify(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Which claims; by default all.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Which claims; by default all.", show_default=False, autocompletion=complete_claim),
     ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Many runs, or as few as will do.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes; by default one per core.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
+    json: Json = False,
 ) -> None:
     """Test every claim of the paper by simulation, and mutations that must fail."""
     from surefoot.cli.verify import carry_out
 
-    carry_out(claims or [], full, workers, out)
+    carry_out(claims or [], full, workers, out, json)
 
 
 Db = Annotated[str, typer.Option(help="A SQLite file, or the address of a PostgreSQL database.", envvar="SUREFOOT_DB")]
@@ -276,7 +330,11 @@ def serve(
     rate: Annotated[float, typer.Option(min=0.01, help="Requests a second that each key may send.")] = 5_000.0,
     role: Annotated[
         str,
-        typer.Option(help="all; or, for many processes on one database, learner or decider.", envvar="SUREFOOT_ROLE"),
+        typer.Option(
+            help="all; or, for many processes on one database, learner or decider.",
+            envvar="SUREFOOT_ROLE",
+            autocompletion=lambda: ["all", "decider", "learner"],
+        ),
     ] = "all",
 ) -> None:
     """Run the decision service over HTTP."""
@@ -304,7 +362,13 @@ def export(experiment: Name, out: Annotated[Path, typer.Option(help="Folder to w
 @keys.command()
 def create(
     name: Annotated[str, typer.Argument(help="Whose key it is, or what for; the audit shows it.")],
-    role: Annotated[list[str], typer.Option(help="decide, feedback, read or admin; may be repeated.")],
+    role: Annotated[
+        list[str],
+        typer.Option(
+            help="What it allows: decide, feedback, read or admin; may be repeated.",
+            autocompletion=lambda: ["decide", "feedback", "read", "admin"],
+        ),
+    ],
     experiment: Annotated[str | None, typer.Option(help="The only experiment that it is for.")] = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
     db: Db = DB,
@@ -316,11 +380,11 @@ def create(
 
 
 @keys.command("list")
-def list_keys(db: Db = DB) -> None:
+def list_keys(db: Db = DB, json: Json = False) -> None:
     """List the keys: what they allow, never the keys themselves."""
     from surefoot.cli.service import list_all
 
-    list_all(db)
+    list_all(db, json)
 
 
 @keys.command()

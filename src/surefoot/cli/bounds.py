@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_horizon
 
@@ -29,6 +31,7 @@ def print_bounds(
     benchmark_loss: float,
     gap: float,
     threshold: float,
+    as_json: bool = False,
 ) -> None:
     """Print every bound on one instance, and the terms of each."""
     try:
@@ -37,6 +40,9 @@ def print_bounds(
         raise refuse(error) from None
     bounds = [bound(instance) for bound in BOUNDS]
     horizons = [nontrivial_horizon(bound, instance) for bound in BOUNDS]
+    if as_json:
+        print_json({"instance": instance, "bounds": [told(*one) for one in zip(bounds, horizons, strict=True)]})
+        return
     console = Console(highlight=False)
     console.print(
         f"[bold]{arms} arms, {constraints} constraint{'s' * (constraints != 1)}, {horizon:,} rounds[/]; "
@@ -47,6 +53,22 @@ def print_bounds(
     console.print(f"{LEGEND}\n", style="italic")
     console.print("[bold]What each bound is the sum of[/]")
     console.print(details(bounds, console.width))
+
+
+def told(bound: Bound, since: float) -> dict[str, Any]:
+    """A bound for machines; `from_horizon` is null if it is silent at every horizon that was tried."""
+    return {
+        "name": bound.name,
+        "statement": bound.statement,
+        "lower": bound.lower,
+        "probability": bound.probability,
+        "value": bound.total,
+        "trivial": bound.trivial,
+        "says_more": bound.says_something,
+        "from_horizon": since,
+        "terms": bound.terms,
+        "conditions": [{"condition": words, "met": holds} for words, holds in bound.conditions],
+    }
 
 
 def overview(bounds: list[Bound], horizons: list[float], when: str) -> Table:

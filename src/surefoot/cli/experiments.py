@@ -7,12 +7,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.cli.studies import read_text
 from surefoot.experiments.experiment import Experiment
+from surefoot.reporting.story import quoted
 
 
-def print_experiment(path: Path) -> None:
+def print_experiment(path: Path, as_json: bool = False) -> None:
     """Check an experiment file and print what it says, or what is wrong with it."""
     read_text(path)  # for its error, if there is no such file
     try:
@@ -21,10 +23,13 @@ def print_experiment(path: Path) -> None:
             experiment.problem()
     except ValueError as error:
         raise refuse(error) from None
+    if as_json:
+        print_json(experiment.to_dict())
+        return
     console = Console(highlight=False)
     goal = "Minimise" if experiment.objective.less_is_better else "Maximise"
     console.print(
-        f"[bold]{experiment.name}[/]: {goal} {experiment.objective.name} over {', '.join(experiment.arms)}, "
+        f"[bold]{experiment.name}[/]: {goal} {experiment.objective.name} over {quoted(experiment.arms)}, "
         f"by {experiment.policy}, delta {experiment.delta:g}; feedback is due after {experiment.timeout:g}"
     )
     table = Table("guardrail", "limit", "baseline", "margin left", box=None, pad_edge=False)

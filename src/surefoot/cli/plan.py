@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.policies.presets import PRESETS
 from surefoot.rules import Range, number
 from surefoot.theory.plan import Forecast
+
+if TYPE_CHECKING:
+    from surefoot.theory.rehearsal import Rehearsal
 
 TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
@@ -33,6 +39,7 @@ def print_plan(
     threshold: float,
     slack: float,
     seeds: int,
+    as_json: bool = False,
 ) -> None:
     """Rounds and days until the guardrails loosen, what they cost until then, and when it pays."""
     try:
@@ -41,9 +48,12 @@ def print_plan(
             for name in ("guaranteed", "practical")
         }
         number("traffic", traffic, TRAFFIC)
-        found = {name: simulated(forecasts[name], name, traffic, seeds) for name in forecasts} if seeds else {}
+        found = {name: simulated(forecasts[name], name, seeds) for name in forecasts} if seeds else {}
     except ValueError as error:
         raise refuse(error) from None
+    if as_json:
+        print_json({name: as_data(one, traffic, found.get(name)) for name, one in forecasts.items()})
+        return
     console = Console(highlight=False)
     best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
     console.print(
@@ -51,7 +61,8 @@ def print_plan(
         f"delta {delta:g}, threshold {threshold:g}, costs deviate by {deviation:g}; "
         f"the safe strategy loses {gap:g} a round more than the best, which {best}"
     )
-    console.print(overview(forecasts, traffic, found, seeds))
+    cells = {name: simulated_cells(one, forecasts[name], traffic) for name, one in found.items()}
+    console.print(overview(forecasts, traffic, cells, seeds))
     console.print(LEGEND.format("" if slack else SOONER), style="italic")
 
 
@@ -78,11 +89,15 @@ def overview(forecasts: dict[str, Forecast], traffic: float, found: dict[str, li
     return table
 
 
-def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> list[str]:
-    """The same rows, from a simulation."""
+def simulated(forecast: Forecast, preset: str, seeds: int) -> Rehearsal:
+    """The results of a simulation."""
     from surefoot.theory.rehearsal import rehearse
 
-    found = rehearse(forecast, preset, seeds)
+    return rehearse(forecast, preset, seeds)
+
+
+def simulated_cells(found: Rehearsal, forecast: Forecast, traffic: float) -> list[str]:
+    """The same rows as those of the formula, from a simulation."""
     late = f"not all within {brief(found.rounds)}"
     return [
         told(found.loose_after, 1.0, late),
@@ -91,6 +106,19 @@ def simulated(forecast: Forecast, preset: str, traffic: float, seeds: int) -> li
         told(found.break_even, 1.0, late),
         told(found.break_even, 1.0 / traffic),
     ]
+
+
+def as_data(forecast: Forecast, traffic: float, found: Rehearsal | None) -> dict[str, Any]:
+    """A forecast for machines, and the simulation of it if there was one."""
+    return {
+        "parameters": forecast,
+        "rounds_until_loose": forecast.loose_after,
+        "days_until_loose": forecast.loose_after / traffic,
+        "regret_paid_to_safety": forecast.regret,
+        "rounds_until_it_pays": forecast.break_even,
+        "days_until_it_pays": forecast.break_even / traffic,
+        "simulated": found,
+    }
 
 
 def told(interval: Interval | None, unit: float, otherwise: str = "") -> str:

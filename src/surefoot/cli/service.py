@@ -14,12 +14,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.experiments.events import LogFailure
 from surefoot.experiments.fold import Fold
 from surefoot.experiments.live import restored
 from surefoot.extras import needed_by
-from surefoot.rules import Range, RuleError, choice, number
+from surefoot.rules import Range, RuleError, choice, hint, number
 
 DAYS = Range(0, 36_500, open_low=True)
 
@@ -82,19 +83,35 @@ def create(db: str, name: str, roles: list[str], experiment: str | None, days: f
         print(create_key(database, name, roles, now, experiment, expires))
 
 
-def list_all(db: str) -> None:
+def list_all(db: str, as_json: bool = False) -> None:
     """Print the keys, without the keys themselves."""
     with opened(db) as database:
         from surefoot.storage.keys import list_keys
 
-        table = Table("id", "name", "roles", "experiment", "created", "expires", "state", box=None, pad_edge=False)
-        for key in list_keys(database).values():
-            state = "revoked" if key.revoked is not None else "valid" if key.valid(time.time()) else "expired"
+        listed = list(list_keys(database).values())
+        if as_json:
+            print_json([
+                {
+                    "id": key.id, "name": key.name, "roles": list(key.roles), "experiment": key.experiment,
+                    "created": key.created, "expires": key.expires, "revoked": key.revoked, "state": state_of(key),
+                }
+                for key in listed
+            ])  # fmt: skip
+            return
+        table = Table(box=None, pad_edge=False)
+        for name in ("id", "name", "roles", "experiment", "created", "expires", "state"):
+            table.add_column(name, overflow="fold", no_wrap=name in ("id", "state"))
+        for key in listed:
             table.add_row(
                 str(key.id), key.name, " ".join(key.roles), key.experiment or "all", day(key.created),
-                "never" if key.expires is None else day(key.expires), state,
+                "never" if key.expires is None else day(key.expires), state_of(key),
             )  # fmt: skip
         Console(highlight=False).print(table)
+
+
+def state_of(key: Any) -> str:
+    """Whether a key is valid now."""
+    return "revoked" if key.revoked is not None else "valid" if key.valid(time.time()) else "expired"
 
 
 def day(at: float) -> str:
@@ -154,5 +171,10 @@ def log_of(database: Any, experiment: str) -> Any:
 
     log = SqlLog(database, experiment)
     if log.empty:
-        raise RuleError("experiment", "be in the database", experiment)
+        import sqlalchemy as sa
+
+        from surefoot.storage.schema import experiments
+
+        names = [row[0] for row in database.rows(sa.select(experiments.c.name))]
+        raise RuleError("experiment", "be in the database", experiment, f"{experiment!r}{hint(experiment, names)}")
     return log

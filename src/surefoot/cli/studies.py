@@ -9,14 +9,15 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.environments.scenarios import REHEARSALS, SCENARIOS
 from surefoot.extras import MissingExtra
 from surefoot.policies import REGISTRY
-from surefoot.reporting import words
+from surefoot.reporting import story, words
 from surefoot.reporting.live import facts, headline, table, write_live_report
-from surefoot.reporting.report import FEW_SCENARIOS, write_report, write_results
-from surefoot.reporting.results import ScenarioResult, results
+from surefoot.reporting.report import FEW_SCENARIOS, flat, write_report, write_results
+from surefoot.reporting.results import PolicyResult, ScenarioResult, results
 from surefoot.reporting.served import Served, is_export
 from surefoot.reporting.standings import standings
 from surefoot.rules import RuleError
@@ -72,8 +73,8 @@ def read_text(path: Path) -> str:
 
 
 def carry_out(
-    text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, story: bool = False,
-    figures: bool | None = None, **engine: Any,
+    text: str, folder: Path, name: str, out: Path, workers: int | None, command: str, as_story: bool = False,
+    figures: bool | None = None, as_json: bool = False, **engine: Any,
 ) -> None:  # fmt: skip
     """Run a study, or its missing part, and write the report.
 
@@ -89,7 +90,7 @@ def carry_out(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(RuleError("out", "be a folder that can be made", out, f"{out}: {error}")) from None
-    if story:
+    if as_story:
         console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
     try:
         run = study.run(out, workers, **engine)
@@ -97,26 +98,37 @@ def carry_out(
         raise refuse(error) from None
     if not run.complete:
         missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
-        console.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
+        told = Console(stderr=as_json)
+        told.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
     scenarios = results(run)
+    if as_json:
+        report = write_results(run, scenarios, out, command, figures)
+        print_json({**run_data(run, scenarios), "report": report})
+        return
     show_tables(scenarios, console)
+    if as_story:
+        console.print(words.verdict_grid(scenarios[0]), highlight=False)
     report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int | None) -> None:
+def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int | None, as_json: bool = False) -> None:
     """Say how large a study is and how long it takes, from a second or two of its episodes."""
     earlier = earlier_run(out, name, text, folder)
     try:
         study = Study.parse(text, folder, name)
     except StudyError as error:
         raise refuse(error) from None
-    for line in words.forecast(study.title, estimate(study, workers)):
+    parts = [] if earlier is None else earlier.provenance["simulations"]
+    there = sum(len(part["policies"]) * len(part["seeds"]) - part["missing_episodes"] for part in parts)
+    found = estimate(study, workers)
+    if as_json:
+        print_json({"title": study.title, **found._asdict(), "seconds": found.seconds, "episodes_there": there})
+        return
+    for line in words.forecast(study.title, found):
         Console().print(line, soft_wrap=True, highlight=False, markup=False)
     if earlier is not None:
-        parts = earlier.provenance["simulations"]
-        there = sum(len(part["policies"]) * len(part["seeds"]) - part["missing_episodes"] for part in parts)
         again = "those that have not changed are not run again"
         Console().print(f"{out} already holds {there:,} episodes: {again}.", soft_wrap=True, highlight=False)
 
@@ -147,7 +159,44 @@ def show_tables(scenarios: list[ScenarioResult], console: Console) -> None:
         console.print(words.table(scenario))
 
 
-def show_scenarios(folder: Path, names: list[str]) -> None:
+def run_data(run: Run, scenarios: list[ScenarioResult]) -> dict[str, Any]:
+    """The results of a run for machines: how it was made, a row for each policy in each scenario, and the standings."""
+    parts = run.provenance["simulations"]
+    return {
+        "title": run.provenance.get("title", ""),
+        "complete": run.complete,
+        "simulations": [
+            {
+                "scenario": part["scenario"]["id"],
+                "policies": list(part["policies"]),
+                "seeds": len(part["seeds"]),
+                "rounds": part["checkpoints"][-1],
+                **{key: part[key] for key in ("missing_episodes", "elapsed_seconds", "finished")},
+            }
+            for part in parts
+        ],
+        "results": [result_data(policy, scenario) for scenario in scenarios for policy in scenario.policies],
+        "standings": [flat(one) for one in standings(scenarios)],
+        "versions": parts[0]["versions"] if parts else {},
+    }
+
+
+def result_data(policy: PolicyResult, scenario: ScenarioResult) -> dict[str, Any]:
+    """A policy in a scenario: the verdict, average costs beside their limits, the gain, and the summary."""
+    low, high = story.policy_costs(policy, scenario).average if scenario.guardrails else ((), ())
+    limits = scenario.problem.thresholds
+    costs = [
+        {"guardrail": name, "limit": limits[i], "low": low[i], "high": high[i]}
+        for i, name in enumerate(scenario.guardrails)
+    ]
+    return {
+        **{"kind": policy.kind, "guardrails": story.how(policy, scenario), "verdict": story.verdict(policy, scenario)},
+        **{"average_costs": costs, "baseline_loss_a_round": policy.baseline, "gain_a_round": policy.gain},
+        **policy.final,
+    }
+
+
+def show_scenarios(folder: Path, names: list[str], as_json: bool = False) -> None:
     """The results of some scenarios of a study, or cells of its grid; draws their figures."""
     console = Console()
     try:
@@ -156,23 +205,26 @@ def show_scenarios(folder: Path, names: list[str]) -> None:
         report = write_report(run, folder, again, only=names)
     except ValueError as error:
         raise refuse(error) from None
-    for scenario in results(run):
-        if scenario.id in names:
-            console.print(words.table(scenario))
+    shown = [scenario for scenario in results(run) if scenario.id in names]
+    if as_json:
+        print_json({**run_data(run, shown), "report": report})
+        return
+    for scenario in shown:
+        console.print(words.table(scenario))
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def show_folder(folder: Path, scenarios: list[str]) -> None:
+def show_folder(folder: Path, scenarios: list[str], as_json: bool = False) -> None:
     """The results in a folder: of a study, or of some of its scenarios, or an export of a live experiment."""
     if scenarios:
-        show_scenarios(folder, scenarios)
+        show_scenarios(folder, scenarios, as_json)
     elif is_export(folder) and not Run.is_in(folder):
-        show_export(folder)
+        show_export(folder, as_json)
     else:
-        show_run(folder)
+        show_run(folder, as_json)
 
 
-def show_export(folder: Path) -> None:
+def show_export(folder: Path, as_json: bool = False) -> None:
     """What an exported experiment served against its limits; draws its report again, without the database."""
     console = Console()
     try:
@@ -182,19 +234,29 @@ def show_export(folder: Path) -> None:
         raise refuse(error) from None
     except OSError as error:
         raise refuse(RuleError("folder", "be a folder that can be written to", folder, f"{folder}: {error}")) from None
+    if as_json:
+        verdicts = [
+            {**one._asdict(), "guardrail": one.guardrail.name, "limit": one.guardrail.limit} for one in served.verdicts
+        ]
+        told = {"experiment": served.experiment.name, "facts": facts(served), "headline": headline(served)}
+        print_json({**told, "verdicts": verdicts, "report": report})
+        return
     console.print(facts(served), highlight=False, markup=False, soft_wrap=True)
     console.print(table(served))
     console.print(headline(served), highlight=False, markup=False, soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def show_run(folder: Path) -> None:
+def show_run(folder: Path, as_json: bool = False) -> None:
     """The results of a study, and how they were made."""
     console = Console()
     try:
         run = Run.load(folder)
     except ValueError as error:
         raise refuse(error) from None
+    if as_json:
+        print_json(run_data(run, results(run)))
+        return
     console.print(run.provenance.get("title", ""), style="bold", highlight=False, markup=False)
     parts = run.provenance["simulations"]
     if len(parts) > FEW_SCENARIOS:
@@ -206,8 +268,9 @@ def show_run(folder: Path) -> None:
     for part in parts if len(parts) <= FEW_SCENARIOS else []:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
         state = "complete" if not missing else f"{missing} episodes missing"
+        played = story.quoted(list(part["policies"]))
         console.print(
-            f"{id}: {', '.join(part['policies'])}; {seeds} seeds, {part['checkpoints'][-1]:,} rounds; {state}, "
+            f"{id}: {played}; {seeds} seeds, {part['checkpoints'][-1]:,} rounds; {state}, "
             f"{part['elapsed_seconds']:.1f} s, finished {part['finished']}",
             soft_wrap=True,
             highlight=False,

@@ -5,16 +5,20 @@ from __future__ import annotations
 import platform
 import shlex
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 
 import surefoot
+from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
+from surefoot.reporting.words import counted, duration
 from surefoot.rules import RuleError
 from surefoot.simulation.interruption import until_interrupted
 from surefoot.simulation.progress import Bar
 from surefoot.theory.catalogue import CLAIMS, claim
+from surefoot.theory.durations import Duration, estimate
 from surefoot.theory.verify import Result, verify
 
 INTRODUCTION = (
@@ -29,7 +33,7 @@ INTRODUCTION = (
 COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}
 
 
-def carry_out(names: list[str], full: bool, workers: int | None, out: Path | None) -> None:
+def carry_out(names: list[str], full: bool, workers: int | None, out: Path | None, as_json: bool = False) -> None:
     """Try claims, one line each; the exit code is 1 unless all are held."""
     try:
         claims = [claim(name) for name in names] or list(CLAIMS)
@@ -40,12 +44,14 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
     console, results = Console(highlight=False), []
     width = max(len(tried.name) for tried in claims)
     trials = sum(1 + len(tried.mutations) for tried in claims)
+    Console(stderr=True, highlight=False).print(expected(estimate(claims, full, workers), len(claims)), soft_wrap=True)
     with until_interrupted() as stop, Bar("Trying claims", trials, unit="trials") as bar:
         for result in verify(claims, full, workers, bar.advance, stop):
             results.append(result)
-            console.print(line(result, width), soft_wrap=not console.is_terminal)
+            if not as_json:
+                console.print(line(result, width), soft_wrap=not console.is_terminal)
     if len(results) < len(claims):
-        console.print(f"Stopped: {len(claims) - len(results)} of {len(claims)} claims not tried.")
+        Console(stderr=as_json).print(f"Stopped: {len(claims) - len(results)} of {len(claims)} claims not tried.")
         raise typer.Exit(130)
     if out is not None:
         try:
@@ -53,11 +59,36 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
             out.write_text(page(results, shlex.join(command)), encoding="utf-8")
         except OSError as error:
             raise refuse(RuleError("out", "be a file that can be written", out, f"{out}: {error}")) from None
-        console.print(f"Evidence: {out}", soft_wrap=True)
+        Console(stderr=as_json, highlight=False).print(f"Evidence: {out}", soft_wrap=True)
     verdicts = [result.verdict for result in results]
-    console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS), style="bold")  # type: ignore[arg-type]
+    if as_json:
+        print_json([as_data(result) for result in results])
+    else:
+        console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS), style="bold")  # type: ignore[arg-type]
     if verdicts.count("held") < len(verdicts):
         raise typer.Exit(1)
+
+
+def as_data(result: Result) -> dict[str, Any]:
+    """A result for machines."""
+    return {
+        "claim": result.claim.name,
+        "sentence": result.claim.sentence,
+        "verdict": result.verdict,
+        "runs": result.runs,
+        "figures": result.finding.figures,
+        "mutations": result.mutations,
+        "seconds": result.seconds,
+    }
+
+
+def expected(found: Duration, claims: int) -> str:
+    """How long it will take, in a sentence."""
+    processes = counted(found.workers, "process", "processes")
+    return (
+        f"{counted(claims, 'claim')} on {processes}: about {duration(found.seconds)}, "
+        f"between {duration(found.low)} and {duration(found.high)}, as measured on this machine just now."
+    )
 
 
 def line(result: Result, width: int) -> str:

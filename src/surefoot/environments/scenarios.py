@@ -24,7 +24,7 @@ from surefoot.environments.lower_bound import BELOW_HALF, MOST_ARMS, lower_bound
 from surefoot.environments.scenario import Scenario
 from surefoot.environments.tables import cost_means, read_columns
 from surefoot.problem import HORIZON, Problem, SafeStrategy
-from surefoot.rules import SHARE, Floats, Range, RuleError, choice, number, numbers
+from surefoot.rules import SHARE, Floats, Range, RuleError, choice, hint, number, numbers
 
 __all__ = ["SCENARIOS", "Table", "make", "parameters"]
 
@@ -248,14 +248,14 @@ def make(id: str, **options: Any) -> Scenario:
     >>> import surefoot as sf
     >>> sf.scenarios.make("lower-bound-v1", instance=1, horizon=5_000).problem.thresholds
     array([0.5])
-    >>> sf.scenarios.make("stochastic-v1", horzon=5_000)
+    >>> sf.scenarios.make("jump-v1", horzon=5_000)
     Traceback (most recent call last):
-    surefoot.rules.RuleError: options of stochastic-v1 must be among horizon, delta, got 'horzon'
+    surefoot.rules.RuleError: options of jump-v1 must be among horizon, delta, got 'horzon' (did you mean horizon?)
     """
     known = parameters(id)
     for name in options:
         if name not in known:
-            raise RuleError(f"options of {id}", f"be among {', '.join(known)}", name)
+            raise RuleError(f"options of {id}", f"be among {', '.join(known)}", name, f"{name!r}{hint(name, known)}")
     scenario = SCENARIOS[id](**options)
     return scenario if scenario.about else Scenario(**{**vars(scenario), "about": about(id)})
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.reporting.simplex import points
+from surefoot.reporting.story import policy_costs
 
 Rows = Sequence[dict[str, Any]]
 
@@ -33,6 +35,8 @@ def of_figure(name: str, scenario: ScenarioResult, subject: PolicyResult | None)
         return [{"policy": one.name, **{column: one.final[column] for column in columns}} for one in scenario.policies]
     if name == "allocation":
         return [row for policy in scenario.policies for row in allocation(policy, scenario.arms)]
+    if name == "costs":
+        return [row for policy in scenario.policies for row in costs(policy, scenario)]
     if subject is not None and name.startswith("simplex"):
         return simplex(subject, scenario)
     column = name.replace("-", "_")
@@ -44,6 +48,24 @@ def of_figure(name: str, scenario: ScenarioResult, subject: PolicyResult | None)
 
 
 ENDS = ("", "_q10", "_q90")
+
+
+def costs(policy: PolicyResult, scenario: ScenarioResult) -> Rows:
+    """The expected cost of what was played since the checkpoint before, of each guardrail, and its limit.
+
+    Where costs change between two checkpoints, the cost is between `low` and `high`.
+    """
+    course = policy_costs(policy, scenario)
+    ends = {"cost": course.high} if course.exact else {"low": course.low, "high": course.high}
+    ends |= {"q10": course.band[0], "q90": course.band[1]}
+    return [
+        {
+            **{"policy": policy.name, "guardrail": name, "round": at, "limit": float(scenario.problem.thresholds[i])},
+            **{end: float(values[place, i]) for end, values in ends.items()},
+        }
+        for i, name in enumerate(scenario.guardrails)
+        for place, at in enumerate(scenario.rounds)
+    ]
 
 
 def allocation(policy: PolicyResult, arms: list[str]) -> Rows:
@@ -61,15 +83,14 @@ def allocation(policy: PolicyResult, arms: list[str]) -> Rows:
 
 def simplex(policy: PolicyResult, scenario: ScenarioResult) -> Rows:
     """The strategies of the first seed at each checkpoint."""
-    kinds = ("strategy", "proposal", "benchmark")
     return [
         {
             "policy": policy.name,
             "seed": row["seed"],
             "round": row["round"],
             "what": kind,
-            **dict(zip(scenario.arms, row[kind], strict=True)),
+            **dict(zip(scenario.arms, shares.tolist(), strict=True)),
         }
         for row in policy.first
-        for kind in kinds
+        for kind, shares in points(scenario, row).items()
     ]

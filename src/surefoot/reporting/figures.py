@@ -8,23 +8,39 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from surefoot.reporting.courses import Change, changes, drifts
 from surefoot.reporting.results import PolicyResult, ScenarioResult
-from surefoot.reporting.simplex import sequence, still, subject
-from surefoot.reporting.style import FAINT, INK, Colour, Look, arm_colours, label, thousands
+from surefoot.reporting.simplex import sequence, still, subject, two_plans
+from surefoot.reporting.story import BROKEN, how, policy_costs
+from surefoot.reporting.style import FAINT, INK, Look, arm_colours, label, short, thousands
 from surefoot.rules import Floats
 
-WIDE = ("allocation", "simplex-sequence")
+WIDE = ("costs", "allocation", "simplex-sequence")
 """Figures that take the whole width of the report."""
 FEW = 8
 """Largest number of policies for a figure of the usual size."""
 MOST_ARMS = 7
 """Number of arms drawn separately in an allocation; the others are drawn together."""
+MOST_RAILS = 6
+"""Number of guardrails whose costs are drawn: those that are closest to their limits, or over."""
+FLATTENED = 5.0
+"""How many times more room all costs need than those of policies that keep the guardrails, before the rest is cut."""
+SPREAD = 3.0
+"""How many times more room all policies need than those that keep the guardrails, before these get their own panel."""
 
+
+OVER = "#7a1f1f"
+"""What is over a limit; no policy has this colour."""
 
 CAPTIONS = {
+    "costs": "The expected cost of what was played, against the limit: the shaded area is over it. Mean over "
+    "the seeds, and a band from the 10 to the 90 % quantile.",
     "plane": "Regret against total violation at the end: down and to the left is better. Each point is the mean over "
     "the seeds, with 95 % intervals.",
     "regret": "Regret over the rounds: how much more was lost than by the best safe strategy in hindsight. Mean over "
@@ -33,12 +49,13 @@ CAPTIONS = {
     "allocation": "What was played: the share of each arm between two checkpoints, mean over the seeds; on the right "
     "the best safe strategy in hindsight, mean over the seeds.",
     "safe-weight": "The weight of the safe strategy in what is played: how much caution is left. Below 0.1 the "
-    "guardrails count as loosened.",
-    "simplex": "The strategies over three arms as a triangle, after the last round of one run: a corner is an arm, and "
-    "the played strategy lies between the proposal and the safe strategy.",
+    "guardrails count as loosened. Rounds are on a logarithmic scale.",
+    "simplex": "Strategies over three arms as a triangle, after the last round of one run: a corner is an arm. What is "
+    "played next lies between the safe strategy and the rest of what is played.",
     "simplex-sequence": "The same run as time goes by.",
 }
 """What each figure shows, in words."""
+TWO_PLANS = " This preset plays the mean of two plans, and the proposal belongs to one of them."
 
 
 class Drawn(NamedTuple):
@@ -46,27 +63,65 @@ class Drawn(NamedTuple):
 
     name: str
     draw: Callable[[], Figure]
+    note: str = ""
 
     @property
     def caption(self) -> str:
         """What it shows, in words."""
-        return CAPTIONS[self.name]
+        return CAPTIONS[self.name] + self.note
 
 
 def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
     """All figures that can be drawn of a scenario."""
-    drawn = [Drawn("regret", lambda: over_rounds(scenario, look, "regret"))]
+    moved, drawn = change_note(scenario), []
     if scenario.guardrails:
-        drawn.insert(0, Drawn("plane", lambda: plane(scenario, look)))
-        drawn.append(Drawn("violation", lambda: over_rounds(scenario, look, "violation")))
+        drawn.append(Drawn("costs", lambda: costs(scenario, look), cost_note(scenario) + moved))
+        drawn.append(Drawn("plane", lambda: plane(scenario, look), scale_note(plane_scales(scenario))))
+    note = scale_note(scales(scenario, series_of("regret")))
+    drawn.append(Drawn("regret", lambda: over_rounds(scenario, look, "regret"), note + moved))
+    if scenario.guardrails:
+        note = scale_note(scales(scenario, series_of("violation")))
+        drawn.append(Drawn("violation", lambda: over_rounds(scenario, look, "violation"), note + moved))
     if any(mixes(policy) for policy in scenario.policies):
-        drawn.append(Drawn("safe-weight", lambda: safe_weight(scenario, look)))
-    drawn.append(Drawn("allocation", lambda: allocation(scenario)))
+        drawn.append(Drawn("safe-weight", lambda: safe_weight(scenario, look), moved))
+    drawn.append(Drawn("allocation", lambda: allocation(scenario), moved))
     chosen = subject(scenario)
     if chosen is not None:
-        drawn.append(Drawn("simplex", lambda: still(scenario, chosen)))
+        plans = TWO_PLANS if two_plans(scenario, chosen) else ""
+        drawn.append(Drawn("simplex", lambda: still(scenario, chosen), plans))
         drawn.append(Drawn("simplex-sequence", lambda: sequence(scenario, chosen)))
     return drawn
+
+
+def change_note(scenario: ScenarioResult) -> str:
+    """What the dotted lines are, and what changes all the time."""
+    told = [f"{' and '.join(drifts(scenario)).capitalize()}."] if drifts(scenario) else []
+    if found := changes(scenario):
+        rounds = ", ".join(f"{one.after:,}" for one in found)
+        told.insert(
+            0, f"Dotted lines: {', '.join(dict.fromkeys(one.what for one in found))} change, after round {rounds}."
+        )
+    return "".join(f" {one}" for one in told)
+
+
+def scale_note(groups: list[list[PolicyResult]]) -> str:
+    """What the panels are, if there are two."""
+    if len(groups) == 1:
+        return ""
+    return " Above: policies that kept the guardrails, or nearly. Below, on another scale: all of them."
+
+
+def cost_note(scenario: ScenarioResult) -> str:
+    """What a reader of the costs has to know: what is not drawn, and what is not known."""
+    told, rails = "", len(scenario.guardrails)
+    if rails > MOST_RAILS:
+        told += f" The {MOST_RAILS} of {rails} guardrails that are closest to their limits, or over, are drawn."
+    course = policy_costs(scenario.policies[0], scenario)
+    if not course.known:
+        told += " If the mean costs of this model change, these are upper bounds."
+    elif not course.exact:
+        told += " Where costs change between two checkpoints, the cost is somewhere in the darker band."
+    return told
 
 
 def canvas(lines: int) -> tuple[Figure, Axes]:
@@ -75,21 +130,71 @@ def canvas(lines: int) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def series_of(column: str) -> Callable[[PolicyResult], Floats]:
+    """A column of the summary, of any policy."""
+    return lambda policy: policy.series(column)
+
+
+def scales(scenario: ScenarioResult, values: Callable[[PolicyResult], Floats]) -> list[list[PolicyResult]]:
+    """The policies of each panel: all in one; or, if they would be flattened, first those that keep the guardrails."""
+    near = [policy for policy in scenario.policies if how(policy, scenario) != BROKEN]
+    if near and len(near) < len(scenario.policies):
+        own, whole = (span([values(policy) for policy in them]) for them in (near, scenario.policies))
+        if 0.0 < SPREAD * own < whole:
+            return [near, scenario.policies]
+    return [scenario.policies]
+
+
+def span(values: list[Floats]) -> float:
+    """The extent of some values, and of 0."""
+    return float(max(0.0, *(one.max() for one in values)) - min(0.0, *(one.min() for one in values)))
+
+
+def stacked(groups: list[list[PolicyResult]]) -> tuple[Figure, list[Axes], list[float]]:
+    """A figure with a pair of axes for each group, one below the other, and their heights in inches."""
+    if len(groups) == 1:
+        figure, axes = canvas(len(groups[0]))
+        return figure, [axes], [2.7 if len(groups[0]) <= FEW else 5.2]
+    wide, others = 5.6, len(groups[1]) - len(groups[0])
+    heights = [max(2.5, 0.17 * len(groups[0])), max(1.6, 0.17 * others)]
+    if len(groups[1]) > FEW:
+        wide = 9.6
+    figure = Figure(figsize=(wide, sum(heights) + 1.3), layout="constrained")
+    grid = figure.add_gridspec(2, 1, height_ratios=heights)
+    return figure, [figure.add_subplot(grid[i]) for i in range(2)], heights
+
+
+KEEPERS = ": guardrails kept, or nearly"
+
+
 def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
     """A quantity over the rounds, with bands."""
-    figure, axes = canvas(len(scenario.policies))
-    draw_courses(axes, scenario.policies, look, column)
+    groups = scales(scenario, series_of(column))
+    figure, panels, heights = stacked(groups)
     title = {"regret": "Regret", "violation": "Total violation"}[column]
-    axes.set(title=title, xlabel="round", ylabel=column, xlim=(0, None))
-    axes.axhline(0, color=INK, lw=0.8)
-    if column == "violation":
-        axes.set_ylim(bottom=0.0, top=None if any(p.final["violation"] > 0 for p in scenario.policies) else 1.0)
-    thousands(axes, y=True)
+    for place, (axes, group, height) in enumerate(zip(panels, groups, heights, strict=True)):
+        named = [policy for policy in group if not place or policy not in groups[0]]
+        draw_courses(axes, group, look, column, named, height)
+        over = "" if len(groups) == 1 else (KEEPERS, ": all policies")[place]
+        axes.set(title=title + over, ylabel=column, xlim=(0, None))
+        axes.axhline(0, color=INK, lw=0.8)
+        if column == "violation":
+            axes.set_ylim(bottom=0.0, top=None if any(p.final["violation"] > 0 for p in group) else 1.0)
+        mark_changes(axes, changes(scenario), named=not place, top=column != "violation")
+        thousands(axes, y=True)
+    panels[-1].set_xlabel("round")
     return figure
 
 
-def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: str) -> None:
-    """Draw a labelled line and band for each policy; policies without violation share one label."""
+def draw_courses(
+    axes: Axes,
+    policies: list[PolicyResult],
+    look: Look,
+    column: str,
+    named: list[PolicyResult] | None = None,
+    height: float = 2.7,
+) -> None:
+    """Draw a line and band for each policy, with names at their ends; policies without violation share one label."""
     ends, still = [], []
     for policy in policies:
         rounds, colour, values = policy.series("round"), look.colour[policy.name], policy.series(column)
@@ -100,6 +205,8 @@ def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: s
             rounds, values, color=colour, ls=look.dashes[policy.name], lw=look.width[policy.name],
             zorder=3 if look.stands_out(policy.name) else 2,
         )  # fmt: skip
+        if named is not None and policy not in named:
+            continue
         if column == "violation" and values[-1] == 0.0:
             still.append(policy.name)
         else:
@@ -107,14 +214,27 @@ def draw_courses(axes: Axes, policies: list[PolicyResult], look: Look, column: s
     if still:
         lines = textwrap.wrap("no violation: " + ", ".join(map(label, still)), 50)
         axes.annotate("\n".join(lines), (0.02, 0.98), xycoords="axes fraction", color=INK, fontsize=8, va="top")
-    label_ends(axes, ends, look)
+    label_ends(axes, ends, look, height)
 
 
-def label_ends(axes: Axes, ends: list[tuple[float, str, str]], look: Look | None = None) -> None:
-    """Write names beside the right ends of lines, apart from each other."""
+def mark_changes(axes: Axes, found: list[Change], named: bool = True, top: bool = True) -> None:
+    """Draw a dotted line where the world changes, with words if there are few."""
+    for one in found:
+        axes.axvline(one.after, color="white", lw=2.4, alpha=0.6, zorder=1.4)  # so that it shows on dark areas
+        axes.axvline(one.after, color="#777777", lw=1.0, ls=(0, (1, 1.5)), zorder=1.5, gid="change")
+        if named and len(found) <= 4:
+            at = (one.after, 0.98) if top else (one.after, 0.02)
+            axes.annotate(
+                f"{one.what} change", at, (-2, 0), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
+                rotation=90, ha="right", va="top" if top else "bottom", fontsize=7, color="#777777", zorder=1.5,
+            )  # fmt: skip
+
+
+def label_ends(axes: Axes, ends: list[tuple[float, str, str]], look: Look | None = None, height: float = 2.7) -> None:
+    """Write names beside the right ends of lines, apart from each other; `height` is that of the axes, in inches."""
     low, high = axes.get_ylim()
     size = 9.0 if len(ends) <= FEW else 8.0
-    apart = (0.075 if len(ends) <= FEW else 0.036) * (high - low)
+    apart = 1.3 * size / 72.0 / height * (high - low)
     places: list[float] = []
     for value, _, _ in sorted(ends):
         places.append(max(value, places[-1] + apart) if places else value)
@@ -126,26 +246,40 @@ def label_ends(axes: Axes, ends: list[tuple[float, str, str]], look: Look | None
         )  # fmt: skip
 
 
+def plane_scales(scenario: ScenarioResult) -> list[list[PolicyResult]]:
+    """The panels of regret against violation: two, if either would be flattened."""
+    each = [scales(scenario, lambda policy, c=c: np.array([policy.final[c]])) for c in ("violation", "regret")]  # type: ignore[misc]
+    return max(each, key=len)
+
+
 def plane(scenario: ScenarioResult, look: Look) -> Figure:
     """Regret against violation, one point a policy."""
-    figure, axes = canvas(len(scenario.policies))
-    for policy in scenario.policies:
-        final, colour = policy.final, look.colour[policy.name]
-        if final["seeds"] > 1:
-            axes.hlines(final["regret"], max(0.0, final["violation_low"]), final["violation_high"], color=colour, lw=1)
-            axes.vlines(final["violation"], final["regret_low"], final["regret_high"], color=colour, lw=1)
-        axes.plot(
-            final["violation"], final["regret"], "o", color=colour, ms=5 + 2 * look.width[policy.name], mec="white"
-        )
-    axes.axhline(0, color=INK, lw=0.8)
-    axes.axvline(0, color=INK, lw=0.8)
-    axes.margins(0.0, 0.18)
-    furthest = max(policy.final["violation"] for policy in scenario.policies) or 1.0
-    axes.set(title="Regret against violation", xlabel="total violation", ylabel="regret")
-    axes.set_xlim(-0.04 * furthest, 1.3 * furthest)
-    thousands(axes, y=True)
+    groups = plane_scales(scenario)
+    figure, panels, _ = stacked(groups)
+    for place, (axes, group) in enumerate(zip(panels, groups, strict=True)):
+        for policy in group:
+            final, colour = policy.final, look.colour[policy.name]
+            if final["seeds"] > 1:
+                ends = max(0.0, final["violation_low"]), final["violation_high"]
+                axes.hlines(final["regret"], *ends, color=colour, lw=1)
+                axes.vlines(final["violation"], final["regret_low"], final["regret_high"], color=colour, lw=1)
+            axes.plot(  # hollow, in shapes of their own: a mark under another one stays visible
+                final["violation"], final["regret"], look.marker[policy.name], mec=colour, mfc="none", ms=8,
+                mew=look.width[policy.name],
+            )  # fmt: skip
+        axes.axhline(0, color=INK, lw=0.8)
+        axes.axvline(0, color=INK, lw=0.8)
+        axes.margins(0.0, 0.18)
+        furthest = max(policy.final["violation"] for policy in group) or 1.0
+        over = "" if len(groups) == 1 else (KEEPERS, ": all policies")[place]
+        axes.set(title="Regret against violation" + over, ylabel="regret")
+        axes.set_xlim(-0.04 * furthest, 1.3 * furthest)
+        thousands(axes, y=True)
+    panels[-1].set_xlabel("total violation")
     figure.draw_without_rendering()  # the layout must be settled before names can be placed
-    label_points(axes, scenario.policies, look)
+    figure.set_layout_engine("none")
+    for place, (axes, group) in enumerate(zip(panels, groups, strict=True)):
+        label_points(axes, [policy for policy in group if not place or policy not in groups[0]], look)
     return figure
 
 
@@ -167,6 +301,104 @@ def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
         ).set_in_layout(False)  # fmt: skip
 
 
+def costs(scenario: ScenarioResult, look: Look) -> Figure:
+    """The expected cost of what was played over the rounds, one panel a guardrail."""
+    shown = drawn_rails(scenario)
+    wide = min(3, len(shown))
+    tall = -(-len(shown) // wide)
+    few = len(scenario.policies) <= FEW
+    height = max(2.6 * tall + 0.5, 0.18 * len(scenario.policies) + 0.7)  # as many lines as the legend has
+    figure = Figure(figsize=(max(2.9 * wide, 5.0 if few else 7.6) + 2.0, height), layout="constrained")
+    edges = np.array([0, *scenario.rounds])
+    for place, rail in enumerate(shown):
+        axes = figure.add_subplot(tall, wide, place + 1)
+        for policy in scenario.policies:
+            draw_cost(axes, policy, scenario, rail, edges, look)
+        limit = float(scenario.problem.thresholds[rail])
+        axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
+        fit_costs(axes, scenario, rail, look)
+        low, high = axes.get_ylim()
+        axes.axhspan(limit, max(limit, high), color=OVER, alpha=0.08, lw=0, zorder=0.5)
+        axes.set_ylim(low, high)
+        axes.set(title=f"{label(scenario.guardrails[rail])}: at most {limit:g}", xlim=(0, edges[-1]))
+        axes.locator_params(axis="x", nbins=4)
+        mark_changes(axes, changes(scenario), named=place == 0, top=False)
+        thousands(axes)
+        if place % wide == 0:
+            axes.set_ylabel("expected cost")
+        if place + wide >= len(shown):
+            axes.set_xlabel("round")
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=look.colour[p.name], ls=look.dashes[p.name], lw=look.width[p.name], label=label(p.name))
+        for p in scenario.policies
+    ]
+    handles.append(Patch(fc=(*to_rgb(OVER), 0.12), ec=OVER, label="over the limit"))
+    figure.legend(handles=handles, loc="outside right upper", fontsize=8, handlelength=2.4)
+    return figure
+
+
+def drawn_rails(scenario: ScenarioResult) -> list[int]:
+    """The guardrails that are drawn: all, or those of which some policy comes closest to the limit, or most over it."""
+    rails = len(scenario.guardrails)
+    if rails <= MOST_RAILS:
+        return list(range(rails))
+    limits = scenario.problem.thresholds
+    averages = np.array([policy_costs(policy, scenario).average[1] for policy in scenario.policies])
+    room = (limits - averages.max(axis=0)) / np.where(limits > 0, limits, 1.0)
+    return sorted(np.argsort(room, kind="stable")[:MOST_RAILS].tolist())
+
+
+def draw_cost(
+    axes: Axes, policy: PolicyResult, scenario: ScenarioResult, rail: int, edges: NDArray[np.int64], look: Look
+) -> None:
+    """The cost of a guardrail under what a policy played: a line, and a band where it is not known exactly."""
+    course, colour = policy_costs(policy, scenario), look.colour[policy.name]
+    low, high = course.low[:, rail], course.high[:, rail]
+    if look.stands_out(policy.name):
+        least, most = (end[:, rail] for end in course.band)
+        axes.stairs(most, edges, baseline=least, fill=True, color=colour, alpha=0.15, lw=0)
+    if course.exact:
+        axes.stairs(
+            high,
+            edges,
+            baseline=None,
+            color=colour,
+            ls=look.dashes[policy.name],
+            lw=look.width[policy.name],
+            gid="cost",
+            zorder=3,
+        )
+        return
+    axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.35, lw=0, gid="cost", zorder=3)
+    for end in (low, high):
+        axes.stairs(end, edges, baseline=None, color=colour, ls=look.dashes[policy.name], lw=0.5, zorder=3)
+
+
+def fit_costs(axes: Axes, scenario: ScenarioResult, rail: int, look: Look) -> None:
+    """Let the policies that keep the guardrails set the scale, if the others would flatten them; name those outside."""
+    limit = float(scenario.problem.thresholds[rail])
+    near = [policy for policy in scenario.policies if how(policy, scenario) != BROKEN]
+    ends = {
+        policy.name: (policy_costs(policy, scenario).low[:, rail], policy_costs(policy, scenario).high[:, rail])
+        for policy in scenario.policies
+    }
+    own = [value for policy in near for value in ends[policy.name]] or [np.array([limit])]
+    low, high = min(limit, *(one.min() for one in own)), max(limit, *(one.max() for one in own))
+    top = max(one.max() for both in ends.values() for one in both)
+    if near and top - low > FLATTENED * (high - low):
+        low, high = low - 0.06 * (high - low), high + 0.3 * max(high - low, 0.1 * limit)
+        axes.set_ylim(low, high)
+        gone = [p for p in scenario.policies if ends[p.name][0][-1] > high]
+        for place, policy in enumerate(gone[:5]):
+            text = f"{label(policy.name)}: {short(float(ends[policy.name][1][-1]))} \N{UPWARDS ARROW}"
+            text = text if place < 4 or len(gone) == 5 else f"{len(gone) - 4} more \N{UPWARDS ARROW}"
+            axes.annotate(
+                text, (0.98, 0.97), (0, -9 * place), xycoords="axes fraction", textcoords="offset points", ha="right",
+                va="top", fontsize=7.5, color=look.colour[policy.name], gid="outside",
+                bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.4},
+            ).set_in_layout(False)  # fmt: skip
+
+
 def allocation(scenario: ScenarioResult) -> Figure:
     """The share of each arm over the rounds, one panel a policy, and the benchmark beside them."""
     policies = scenario.policies
@@ -181,6 +413,7 @@ def allocation(scenario: ScenarioResult) -> Figure:
     for place, policy in enumerate(policies):
         axes = figure.add_subplot(grid[place // wide, place % wide])
         stack(axes, policy.allocation, edges, colours)
+        mark_changes(axes, changes(scenario), named=False)
         axes.set_title(label(policy.name))
         axes.locator_params(axis="x", nbins=4)
         if place % wide:
@@ -191,12 +424,12 @@ def allocation(scenario: ScenarioResult) -> Figure:
     return figure
 
 
-def stack(axes: Axes, allocation: Floats, edges: NDArray[np.int64], colours: dict[int, Colour | str]) -> None:
+def stack(axes: Axes, allocation: Floats, edges: NDArray[np.int64], colours: dict[int, str]) -> None:
     """Draw the share of each arm (columns of `allocation`) between edges, one above the other."""
     below = np.zeros(len(edges) - 1)
     for arm, colour in colours.items():
         share = allocation[:, arm] if arm >= 0 else 1.0 - below
-        axes.stairs(below + share, edges, baseline=below, fill=True, color=colour)
+        axes.stairs(below + share, edges, baseline=below, fill=True, fc=colour, ec="white", lw=0.4)
         below = below + share
     axes.set(xlabel="round", xlim=(edges[0], edges[-1]), ylim=(0, 1))
     axes.grid(False)
@@ -211,12 +444,12 @@ def most_played(weight: Floats) -> list[int]:
     return [*sorted(np.argsort(-weight, kind="stable")[:MOST_ARMS].tolist()), -1]
 
 
-def colours_of(shown: list[int]) -> dict[int, Colour | str]:
+def colours_of(shown: list[int]) -> dict[int, str]:
     """The colour of each arm that is drawn separately, and of the others."""
     return {arm: colour if arm >= 0 else FAINT for arm, colour in zip(shown, arm_colours(len(shown)), strict=True)}
 
 
-def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, Colour | str]) -> None:
+def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, str]) -> None:
     """The best safe strategy as a bar, with the names of the arms."""
     benchmark = np.mean([policy.benchmark for policy in scenario.policies], axis=0)
     below = 0.0
@@ -224,10 +457,19 @@ def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, Colou
     for arm, colour in colours.items():
         share = benchmark[arm] if arm >= 0 else 1.0 - below
         handles.append(
-            axes.bar(0, share, 1, below, color=colour, label=scenario.arms[arm] if arm >= 0 else "the others")
+            axes.bar(
+                0,
+                share,
+                1,
+                below,
+                color=colour,
+                ec="white",
+                lw=0.4,
+                label=scenario.arms[arm] if arm >= 0 else "the others",
+            )
         )
         below += share
-    axes.set(title="best", ylim=(0, 1), xticks=[], yticks=[])
+    axes.set(title="best safe", ylim=(0, 1), xticks=[], yticks=[])
     axes.grid(False)
     axes.legend(handles=handles[::-1], loc="upper left", bbox_to_anchor=(1.1, 1.02), fontsize=8, handlelength=1)
 
@@ -239,7 +481,11 @@ def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
     draw_courses(axes, mixing, look, "safe_weight")
     axes.axhline(0.1, color=INK, lw=0.8, ls=":")
     axes.annotate("0.1: loose", (0.01, 0.11), xycoords=axes.get_yaxis_transform(), color=INK, fontsize=8)
-    axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02), xlim=(0, None))
+    axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02))
+    axes.set_xscale("log")
+    first, last = scenario.rounds[0], scenario.rounds[-1]
+    axes.set_xlim(first if first < last else 0.5, last)
+    mark_changes(axes, changes(scenario))
     thousands(axes)
     return figure
 

@@ -29,7 +29,29 @@ def write_page(folder: Path, template: str, *, page: str = REPORT, **values: Any
 
 def image(path: Path) -> str:
     """A figure as a data URL."""
-    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+    return "data:image/svg+xml;base64," + base64.b64encode(smaller(path.read_text(encoding="utf-8")).encode()).decode()
+
+
+LONG = re.compile(r"(?<![\w#.])(-?\d+\.\d{2})\d+")
+PLACES, LINE = re.compile(r"(\.\d)\d+"), re.compile(r'<path d="[^"]*"| [xy]="[^"]*"')
+NEEDLESS = re.compile(r"<!--.*?-->|<metadata>.*?</metadata>| transform=\"rotate\(-?0 [^\"]*\)\"", re.DOTALL)
+BETWEEN = re.compile(r">\s+<")
+LINES = re.compile(r"\s*\n\s*")
+
+
+def smaller(svg: str) -> str:
+    r"""A drawing in fewer characters: positions to a tenth of a point, no comments, no blanks between tags.
+
+    Examples
+    --------
+    >>> smaller('<g>\n <!-- a line --> <path d="M 10.123456 2.5 \nL 0.5 1"/>\n</g>')
+    '<g><path d="M 10.1 2.5 L 0.5 1"/></g>'
+    """
+    pieces = re.split(r"((?<=>)[^<>]+(?=</text>))", NEEDLESS.sub("", svg))  # every second is a text, and stays
+    for i in range(0, len(pieces), 2):
+        rounded = LINE.sub(lambda found: PLACES.sub(r"\1", found[0]), LONG.sub(r"\1", pieces[i]))
+        pieces[i] = LINES.sub(" ", BETWEEN.sub("><", rounded))
+    return "".join(pieces)
 
 
 def slug(text: str) -> str:

@@ -12,14 +12,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from surefoot.reporting import data, maps, words
+from surefoot.reporting.courses import costs_change
 from surefoot.reporting.figures import FEW, WIDE, figures
 from surefoot.reporting.pages import FIGURES, REPORT, image, slug, write_page
 from surefoot.reporting.results import ScenarioResult, results
 from surefoot.reporting.sheets import MEASURES, Measure, Sheet, rows, sheets
 from surefoot.reporting.simplex import subject
 from surefoot.reporting.standings import Standing, standings
+from surefoot.reporting.story import MARKS, Line, baseline_of, below_zero, overall, quoted, story
 from surefoot.reporting.style import Look, styled, write
-from surefoot.rules import RuleError
+from surefoot.rules import RuleError, hint
 from surefoot.simulation.grid import text
 from surefoot.simulation.run import Run
 
@@ -74,7 +76,8 @@ def write_report(
     ids = [part["scenario"]["id"] for part in run.provenance["simulations"]]
     for name in only:
         if name not in ids:
-            raise RuleError("scenario", f"be one of {', '.join(ids[:20])}{', ...' if len(ids) > 20 else ''}", name)
+            shown = f"{quoted(ids[:20])}{', ...' if len(ids) > 20 else ''}"
+            raise RuleError("scenario", f"be one of {shown}", name, f"{name!r}{hint(name, ids)}")
     return write_results(run, results(run), Path(folder), command, figures, only)
 
 
@@ -120,12 +123,31 @@ def write_results(
         if scenarios and not (drawn and shown)
         else "",
         **parts,
-        columns=words.COLUMNS,
-        colours=look.colour,
+        verdict=headline(shown if only else scenarios, listed),
+        baseline=baseline(shown[0]) if len(shown) == 1 and (only or len(scenarios) == 1) else "",
+        keys={name: look.key(name) for name in look.colour},
+        marks=MARKS,
         command=command,
         study=run.provenance.get("study", {}).get("text"),
         parts=run.provenance["simulations"],
     )
+
+
+def headline(scenarios: list[ScenarioResult], listed: list[Standing]) -> list[Line]:
+    """The verdict at the top: on the only scenario, or on all of them together."""
+    if len(scenarios) == 1:
+        return story(scenarios[0])
+    here = {policy.name for scenario in scenarios for policy in scenario.policies}
+    whole = len({one.scenarios for one in listed} | {len(scenarios)}) == 1
+    return overall(scenarios, [one for one in listed if one.policy in here] if whole else standings(scenarios))
+
+
+def baseline(scenario: ScenarioResult) -> str:
+    """What the baseline is, and whether guarantees apply."""
+    played = baseline_of(scenario)
+    safe = f"The baseline plays {played}, which is known to be safe." if played else ""
+    moved = "Mean costs change in this scenario: the guarantees of policies are for mean costs that do not."
+    return f"{safe} {moved if costs_change(scenario) else ''}".strip()
 
 
 def look_of(run: Run, listed: list[Standing], grid: dict[str, Any]) -> Look:
@@ -159,7 +181,8 @@ class Page:
         """The table of the standings."""
         return {
             "columns": words.STANDING,
-            "rows": [(one.policy, one.safe, words.standing(one, scenarios)) for one in listed[:MOST_ROWS]],
+            "rows": [words.standing(one, scenarios) for one in listed[:MOST_ROWS]],
+            "unsafe": [place for place, one in enumerate(listed[:MOST_ROWS]) if not one.safe],
             "about": words.STANDINGS,
             "data": data.written([flat(one) for one in listed], self._folder / "standings.csv"),
         }
@@ -257,7 +280,11 @@ class Page:
             "safe": []
             if problem.safe is None
             else [f"{share:.2g}" if share else "" for share in problem.safe.strategy],
-            "rows": [words.cells(policy, scenario) for policy in scenario.policies],
+            "story": story(scenario),
+            "baseline": baseline(scenario),
+            "below_zero": below_zero(scenario),
+            "costs_change": costs_change(scenario),
+            **results_table(scenario),
             "described": [(policy.name, policy.described) for policy in scenario.policies],
             "figures": [
                 self.figure(
@@ -270,6 +297,13 @@ class Page:
                 for one in (figures(scenario, self._look) if drawn else [])
             ],
         }
+
+
+def results_table(scenario: ScenarioResult) -> dict[str, Any]:
+    """The table of results, without columns that are empty: a gain needs a baseline, and costs need guardrails."""
+    rows = [words.cells(policy, scenario) for policy in scenario.policies]
+    kept = [i for i in range(len(words.COLUMNS)) if any(row[i] for row in rows)]
+    return {"columns": [words.COLUMNS[i] for i in kept], "rows": [[row[i] for i in kept] for row in rows]}
 
 
 def flat(one: Standing) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.analysis.statistics import Interval, mean_interval
 from surefoot.kernels.types import Integers
 from surefoot.problem import Problem
 from surefoot.rules import Floats
@@ -27,6 +28,8 @@ class PolicyResult:
     seeds: Integers
     ends: dict[str, Floats]  # regret and violation at the last checkpoint, one entry a seed
     violations: Floats  # (m,) mean over the seeds at the last checkpoint
+    baseline: float | None  # loss of the safe strategy a round, mean over the seeds; None if there is none
+    gain: Interval | None  # loss of the safe strategy less that of the policy, a round
     microseconds: float | None  # processor time per round, in the policy
     cell: Cell  # its rows
 
@@ -108,11 +111,21 @@ def results(run: Run) -> list[ScenarioResult]:
     return [scenario for scenario in found if scenario.policies]
 
 
+def gain_over_baseline(cell: Cell) -> tuple[float, Interval] | None:
+    """The loss of the safe strategy a round, and how much less the policy lost; None without a safe strategy."""
+    ends = {name: values[0] for name, _, values in cell.values(("loss", "baseline_loss"), last=True)}
+    if np.isnan(ends["baseline_loss"]).any():
+        return None
+    rounds = cell.checkpoints[-1]
+    return float(ends["baseline_loss"].mean()) / rounds, mean_interval((ends["baseline_loss"] - ends["loss"]) / rounds)
+
+
 def policy_of(part: dict[str, Any], cell: Cell) -> PolicyResult:
     """The result of a policy in a scenario, from its last checkpoint alone."""
     described, (final,) = part["policies"][cell.policy], summarise(cell, last=True)
     options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
     seconds = part["policy_seconds"].get(cell.policy)
+    gained = gain_over_baseline(cell)
     return PolicyResult(
         name=cell.policy,
         kind=described["kind"],
@@ -121,6 +134,8 @@ def policy_of(part: dict[str, Any], cell: Cell) -> PolicyResult:
         seeds=cell.seeds,
         ends={name: values[0] for name, _, values in cell.values(("regret", "violation"), last=True)},
         violations=cell.means("violations", last=True)[0],
+        baseline=None if gained is None else gained[0],
+        gain=None if gained is None else gained[1],
         microseconds=None if seconds is None else 1e6 * seconds / (cell.checkpoints[-1] * cell.seeds.size),
         cell=cell,
     )

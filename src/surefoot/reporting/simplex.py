@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,12 +17,18 @@ from surefoot.rules import Floats
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 TRUE, ESTIMATED = "#009E73", "#56B4E9"
-MARKS = {  # shapes, not colours: those belong to the policies
-    "safe strategy": ("s", "#1a1a1a"),
-    "proposal": ("^", "#ffffff"),
-    "strategy played": ("o", "#1a1a1a"),
-    "best in hindsight": ("*", "#ffffff"),
+SAFE, PROPOSAL, REST, PLAYED, BEST = (
+    "safe strategy", "proposal", "played without the safe strategy", "played next", "best in hindsight"
+)  # fmt: skip
+MARKS = {  # shapes, not colours: those belong to the policies. The largest are drawn first, so that none hides another
+    BEST: ("*", "none", 17),
+    SAFE: ("s", "#1a1a1a", 7),
+    PROPOSAL: ("^", "#ffffff", 9),
+    REST: ("D", "#ffffff", 6),
+    PLAYED: ("o", "#1a1a1a", 5),
 }
+SAME = 1e-6
+"""Strategies are the same if no share differs by more."""
 PANELS = 6
 
 
@@ -34,6 +43,29 @@ def subject(scenario: ScenarioResult) -> PolicyResult | None:
     return min(able, key=lambda policy: policy.kind != "hard", default=None)
 
 
+def points(scenario: ScenarioResult, row: Mapping[str, Any]) -> dict[str, Floats]:
+    """The strategies of a row of the run.
+
+    What is played next is the safe strategy, with its weight, and the rest: x = gamma x^diamond + (1 - gamma) rest.
+    With the paper's preset the rest is the proposal. Preset "practical" plays the mean of two plans: there the rest is
+    that of both, and the proposal that of one.
+    """
+    safe, played, weight = scenario.problem.safe, np.array(row["strategy"]), row["safe_weight"] or 0.0
+    found = {BEST: np.array(row["benchmark"]), PROPOSAL: np.array(row["proposal"]), PLAYED: played}
+    if safe is not None:
+        found[SAFE] = safe.strategy
+        if weight < 1.0 - SAME:
+            rest = np.maximum(played - weight * safe.strategy, 0.0) / (1.0 - weight)
+            if np.abs(rest - found[PROPOSAL]).max() > SAME:
+                found[REST] = rest / rest.sum()
+    return {name: found[name] for name in MARKS if name in found}
+
+
+def two_plans(scenario: ScenarioResult, policy: PolicyResult) -> bool:
+    """True if what a policy plays is not its proposal and the safe strategy alone."""
+    return any(REST in points(scenario, row) for row in policy.first)
+
+
 def still(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
     """One triangle, after the last round."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
@@ -41,7 +73,7 @@ def still(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
     triangle(axes, scenario, policy.first[-1], names=True)
     last = policy.first[-1]
     axes.set_title(f"{policy.name}, seed {last['seed']}, after {last['round']:,} rounds")
-    axes.legend(handles=key(), loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.legend(handles=key(scenario, policy), loc="outside right center", fontsize=8)
     return figure
 
 
@@ -55,11 +87,11 @@ def sequence(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
         axes = figure.add_subplot(tall, wide, panel + 1)
         triangle(axes, scenario, policy.first[place], names=panel == 0)
         axes.set_title(f"round {policy.first[place]['round']:,}", fontsize=9)
-    figure.legend(handles=key(), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(handles=key(scenario, policy), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
-def triangle(axes: Axes, scenario: ScenarioResult, row: dict[str, object], names: bool) -> None:
+def triangle(axes: Axes, scenario: ScenarioResult, row: Mapping[str, Any], names: bool) -> None:
     """The true safe set, the estimated one, and the strategies of a row of the run."""
     problem = scenario.problem
     axes.set_aspect("equal")
@@ -68,23 +100,16 @@ def triangle(axes: Axes, scenario: ScenarioResult, row: dict[str, object], names
     lower = np.array(row["lower_costs"]).reshape(problem.n_constraints, 3)
     area(axes, lower, problem.limits, fc=ESTIMATED, alpha=0.35, ec=ESTIMATED)
     area(axes, scenario.mean_costs, problem.thresholds, fc=TRUE, alpha=0.35, ec=TRUE)
-    points = {
-        "safe strategy": None if problem.safe is None else problem.safe.strategy,
-        "proposal": np.array(row["proposal"]),
-        "strategy played": np.array(row["strategy"]),
-        "best in hindsight": np.array(row["benchmark"]),
-    }
-    if points["safe strategy"] is not None:
+    shown = points(scenario, row)
+    if SAFE in shown:
+        ends = np.array([shown[SAFE], shown.get(REST, shown[PROPOSAL])])
+        axes.plot(*(ends @ CORNERS).T, color="#666666", lw=0.8, ls="--", gid="mixture")
+    for name, strategy in shown.items():
+        shape, colour, size = MARKS[name]
         axes.plot(
-            *np.array([points["safe strategy"], points["proposal"]]).dot(CORNERS).T, color="#666666", lw=0.8, ls="--"
-        )
-    for name, strategy in points.items():
-        if strategy is not None:
-            shape, colour = MARKS[name]
-            size = 13 if shape == "*" else 7
-            axes.plot(
-                *(strategy @ CORNERS), shape, color=colour, ms=size, mec="#1a1a1a", mew=0.9, clip_on=False, zorder=3
-            )
+            *(strategy @ CORNERS), shape, mfc=colour, ms=size, mec="#1a1a1a", mew=0.9, clip_on=False, zorder=3,
+            gid=name.replace(" ", "-"),
+        )  # fmt: skip
     if names:
         for arm, (corner, align) in enumerate(zip(CORNERS, ("right", "left", "center"), strict=True)):
             down = arm < 2
@@ -106,14 +131,16 @@ def area(axes: Axes, costs: Floats, limits: Floats, **look: object) -> None:
     axes.add_patch(Polygon(flat[around], closed=True, lw=1.2, **look))
 
 
-def key() -> list[Patch | Line2D]:
-    """The legend."""
+def key(scenario: ScenarioResult, policy: PolicyResult) -> list[Patch | Line2D]:
+    """The legend, of what is drawn."""
     sets = [
         Patch(fc=TRUE, ec=TRUE, alpha=0.5, label="true safe set"),
-        Patch(fc=ESTIMATED, ec=ESTIMATED, alpha=0.5, label="estimated set"),
+        Patch(fc=ESTIMATED, ec=ESTIMATED, alpha=0.5, label="safe at the lower cost bounds"),
     ]
+    shown = {name for row in policy.first for name in points(scenario, row)}
     marks = [
-        Line2D([], [], marker=m, color=c, ls="", mec="#1a1a1a", ms=11 if m == "*" else 8, label=n)
-        for n, (m, c) in MARKS.items()
+        Line2D([], [], marker=shape, color=colour, mfc=colour, ls="", mec="#1a1a1a", ms=min(size, 12), label=name)
+        for name, (shape, colour, size) in MARKS.items()
+        if name in shown
     ]
     return [*sets, *marks]

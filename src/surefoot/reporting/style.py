@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 # after Okabe and Ito
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("--", ":", "-.", "-")  # of grey lines
-INK, FAINT, GREY = "#1a1a1a", "#b8b8b8", "#8a8a8a"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+Dashes = str | tuple[float, tuple[float, ...]]
+DASHES: tuple[Dashes, ...] = ("-", (0, (4, 1.6)), (0, (1, 1.2)), (0, (5, 1.4, 1, 1.4)))
+# after Tol's muted scheme, ordered so that neighbours in a stack are easy to tell apart, for the colour-blind too
+ARMS = ("#88CCEE", "#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#EEEEBB", "#882255")
+INK, FAINT = "#1a1a1a", "#dddddd"
 
-Colour = tuple[float, float, float, float]
+Colour = str
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,
+    "font.sans-serif": ["DejaVu Sans", "Arial"],  # the list is repeated with every text of a drawing
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#666666",
@@ -47,33 +51,47 @@ def styled() -> Iterator[None]:
 
 
 class Look:
-    """The colour, the dashes and the width of each policy's line.
+    """The colour, the dashes, the marker and the width of each policy's line.
 
-    Each of a few policies has a colour. Of more than that, the best few have one, and all others are grey: the names
-    beside the lines tell them apart. Policies of one family look alike.
+    A few policies have a colour each, and solid lines. Of more than that, the best few do; the others share the colours
+    in thin lines with other dashes, so that colour and dashes together tell all of up to 28 apart. Policies of one
+    family look alike.
     """
 
     def __init__(self, names: list[str], best: Sequence[str] = (), families: Mapping[str, str] | None = None) -> None:
         distinct = list(dict.fromkeys(names))
-        coloured = [name for name in dict.fromkeys([*best, *distinct]) if name in distinct][: len(COLOURS)]
+        first = [name for name in dict.fromkeys([*best, *distinct]) if name in distinct][: len(COLOURS)]
         if len(distinct) <= len(COLOURS):
-            coloured = distinct
-        others = [name for name in distinct if name not in coloured]
-        self.colour = dict(zip(coloured, COLOURS, strict=False)) | dict.fromkeys(others, GREY)
-        self.dashes = dict.fromkeys(coloured, "-") | {one: DASHES[i % len(DASHES)] for i, one in enumerate(others)}
-        self.width = dict.fromkeys(coloured, 1.6) | dict.fromkeys(others, 0.8)
+            first = distinct
+        self._first = set(first)
+        self.colour: dict[str, str] = {}
+        self.dashes: dict[str, Dashes] = {}
+        self.marker: dict[str, str] = {}
+        self.width: dict[str, float] = {}
+        for place, name in enumerate([*first, *(name for name in distinct if name not in first)]):
+            row, column = divmod(place, len(COLOURS))
+            self.colour[name], self.dashes[name] = COLOURS[column], DASHES[row % len(DASHES)]
+            self.marker[name], self.width[name] = MARKERS[column], 1.6 if name in self._first else 1.0
         for name, family in (families or {}).items():
             self.colour[name], self.dashes[name] = self.colour[family], self.dashes[family]
-            self.width[name] = self.width[family]
+            self.marker[name], self.width[name] = self.marker[family], self.width[family]
+            if family in self._first:
+                self._first.add(name)
 
     def stands_out(self, name: str) -> bool:
-        """True if a policy has a colour."""
-        return self.colour[name] != GREY
+        """True if a policy has a colour for itself."""
+        return name in self._first
+
+    def key(self, name: str) -> dict[str, Any]:
+        """How a page shows which line is whose."""
+        dashes = self.dashes[name]
+        pattern = "" if isinstance(dashes, str) else " ".join(f"{1.6 * one:g}" for one in dashes[1])
+        return {"colour": self.colour[name], "dashes": pattern, "width": 1.4 * self.width[name]}
 
 
-def arm_colours(count: int) -> list[Colour]:
-    """Colours of the arms, from another family than those of the policies."""
-    return [tuple(colour) for colour in matplotlib.colormaps["cividis"](np.linspace(0.05, 0.95, max(count, 2)))][:count]
+def arm_colours(count: int) -> list[str]:
+    """Colours of the arms, from another family than those of the policies; neighbours differ most."""
+    return [ARMS[i % len(ARMS)] for i in range(count)]
 
 
 def thousands(axes: Axes, x: bool = True, y: bool = False) -> None:
@@ -99,6 +117,7 @@ def write(figure: Figure, folder: Path, name: str) -> Path:
     """Write a figure as SVG and PNG; return the path of the SVG file."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png")
+    figure.set_layout_engine("none")  # everything has its place: finding it again takes as long as drawing
     path = folder / f"{name}.svg"
     figure.savefig(path, metadata={"Date": None})
     return path

@@ -9,36 +9,12 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
+from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, story, verdict
+from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
-    """A sentence on whether the guardrails held."""
-    final, guardrails = policy.final, scenario.guardrails
-    if not guardrails:
-        return "there are none"
-    runs, violating = final["seeds"], final["violating_runs"]
-    if violating == 0:
-        return f"kept in every round{f' of all {runs} runs' if runs > 1 else ''}"
-    broken = [name for name, total in zip(guardrails, policy.violations, strict=True) if total > 0]
-    share = percent(final["rounds_in_violation"] / final["round"])
-    excess = final["violation"] / final["rounds_in_violation"]
-    worst = "" if len(broken) == 1 else f"{guardrails[int(policy.violations.argmax())]} "
-    named = " and ".join(broken if len(broken) < 3 else [*broken[:2], f"{len(broken) - 2} more"])
-    some = "" if violating == runs else f"; kept in {runs - violating} of {runs} runs"
-    return f"{named} over in {share} of the rounds, there {worst}by {excess:.2g} on average{some}"
-
-
-def percent(share: float) -> str:
-    """A share as text. Rounding never turns a share above 0 into 0 %, or one below 1 into 100 %."""
-    if 0 < share < 0.01:
-        return "less than 1 %"
-    if 0.99 < share < 1:
-        return "more than 99 %"
-    return f"{share:.0%}".replace("%", " %")
 
 
 def with_interval(policy: PolicyResult, column: str) -> str:
@@ -63,7 +39,7 @@ def safe_share(policy: PolicyResult) -> str:
     """Runs without any violation, and the exact interval of their share."""
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
-    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({low:.0%} to {high:.0%})"
+    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{high:.0%})"
 
 
 STANDING = (
@@ -169,10 +145,12 @@ def size(count: float) -> str:
 COLUMNS = (
     "policy",
     "guardrails",
+    "average cost / limit",
+    "rounds in violation",
     "loss a round",
+    "gain over the baseline",
     "regret",
     "violation",
-    "rounds in violation",
     "safe runs",
     "\N{MICRO SIGN}s a round",
 )
@@ -183,26 +161,77 @@ def cells(policy: PolicyResult, scenario: ScenarioResult) -> tuple[str, ...]:
     return (
         policy.name,
         verdict(policy, scenario),
+        "\n".join(averages(policy, scenario)),
+        number(policy.final["rounds_in_violation"]),
         f"{policy.final['loss'] / policy.final['round']:.3f}",
+        gain(policy),
         with_interval(policy, "regret"),
         with_interval(policy, "violation"),
-        number(policy.final["rounds_in_violation"]),
         safe_share(policy),
         "" if policy.microseconds is None else f"{policy.microseconds:.2f}",
     )
 
 
+def gain(policy: PolicyResult) -> str:
+    """How much less than the baseline was lost, as a share of the baseline's loss, with its 95 % interval."""
+    if policy.gain is None or not policy.baseline:
+        return ""
+    value, high = policy.gain.value / policy.baseline, policy.gain.high / policy.baseline
+    return f"{value:.1%}" if math.isnan(high) else f"{value:.1%} ± {high - value:.1%}"
+
+
+def gain_share(policy: PolicyResult) -> str:
+    """The same as a share alone."""
+    if policy.gain is None or not policy.baseline:
+        return ""
+    return f"{policy.gain.value / policy.baseline:.0%}"
+
+
 def table(scenario: ScenarioResult) -> Table:
     """The results of a scenario, for the terminal."""
+    from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=f"{escape(scenario.id)}: who kept the guardrails?", title_justify="left")
-    for i, column in enumerate(("policy", "guardrails", "regret", "violation")):
-        made.add_column(column, justify="left" if i < 2 else "right", no_wrap=i != 1)
-    for policy in scenario.policies:
-        final = policy.final
-        made.add_row(
-            escape(policy.name), escape(verdict(policy, scenario)), number(final["regret"]), number(final["violation"])
-        )
+    title = f"{escape(scenario.id)}: who kept the guardrails?"
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = ["policy", "guardrails", "average / limit", "gain", "regret", "violation"]
+    shown = [
+        (policy.name, verdict(policy, scenario), "".join(averages(policy, scenario, 1)), gain_share(policy),
+         number(policy.final["regret"]), number(policy.final["violation"]))
+        for policy in scenario.policies
+    ]  # fmt: skip
+    kept = [i for i in range(len(columns)) if i < 2 or any(row[i] for row in shown)]  # without a baseline, no gain
+    for i in kept:
+        made.add_column(columns[i], justify="left" if i < 3 else "right", overflow="fold", no_wrap=i > 2)
+    for row in shown:
+        made.add_row(*(escape(row[i]) for i in kept))
+    return made
+
+
+def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
+    """The verdict on a scenario for the terminal: marks, and sentences beside them."""
+    runs, rounds = max(len(policy.seeds) for policy in scenario.policies), scenario.rounds[-1]
+    played = baseline_of(scenario)
+    size = f"{counted(runs, 'run')} of {rounds:,} rounds"
+    lines = [("", f"{size}. {f'The baseline plays {played}, which is known to be safe.' if played else ''}".rstrip())]
+    kinds = {policy.name: policy.kind for policy in scenario.policies}
+    for line in story(scenario):
+        free = ", an unguarded learner," if kinds.get(line.name) == "none" and line.how == BROKEN else ""
+        lines.append((MARKS[line.how], f"{line.name}{free} {line.text}"))
+    if why := below_zero(scenario):
+        lines.append(("", why))
+    return lines
+
+
+def verdict_grid(scenario: ScenarioResult) -> Table:
+    """The verdict on a scenario, for the terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table.grid(padding=(0, 1))
+    made.add_column(width=1)
+    made.add_column(max_width=110)
+    for mark, text in told(scenario):
+        made.add_row(mark, escape(text))
     return made

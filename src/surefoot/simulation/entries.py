@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import warnings
@@ -20,7 +19,7 @@ from surefoot.environments.scenarios import SCENARIOS, Table, make, parameters
 from surefoot.policies import REGISTRY, Policy
 from surefoot.policies.base import Contradiction
 from surefoot.problem import Infeasible, Problem, SafeStrategy
-from surefoot.rules import RuleError, fields
+from surefoot.rules import RuleError, fields, hint
 from surefoot.simulation.condition import Condition
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.grid import Cell, cells
@@ -75,12 +74,6 @@ def placed(error: ValueError, before: str = "", after: str = "") -> ValueError:
     return kind(f"{before}{error}{after}")
 
 
-def hint(word: str, known: Any) -> str:
-    """A guess at what was meant."""
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
 NUMBER = re.compile(r"[-+.,\de]*\d")
 
 
@@ -116,10 +109,14 @@ class Notes:
         """Warn of each kind once."""
         for (policy, _), messages in self._kinds.items():
             scenario, message = next(iter(messages.items()))
-            whose, more = f"{policy} " if policy else "", len(messages) - 1
-            warnings.warn(
-                f"{message} ({whose}in scenario {scenario}{f' and {more} more' if more else ''})", stacklevel=3
-            )
+            whose, more = f"policy {quoted(policy)} " if policy else "", len(messages) - 1
+            where = f"in scenario {quoted(scenario)}{f' and {more} more' if more else ''}"
+            warnings.warn(f"{message} ({whose}{where})", stacklevel=3)
+
+
+def quoted(name: str) -> str:
+    """A name as part of a sentence: with a comma in it, in quotation marks."""
+    return f'"{name}"' if "," in name else name
 
 
 def pattern(message: str) -> str:

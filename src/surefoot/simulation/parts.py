@@ -23,7 +23,7 @@ from pyarrow import parquet
 from surefoot.kernels.types import Integers
 from surefoot.rules import Floats, RuleError
 from surefoot.simulation.folder import NEW, Folder, Memory
-from surefoot.simulation.schema import SCHEMA
+from surefoot.simulation.schema import LATER, SCHEMA
 
 PARTS, SUFFIX = "parts", ".parquet"
 IS_PART = re.compile(rf"{PARTS}/[^/]+/[0-9a-f]{{32}}{re.escape(SUFFIX)}")
@@ -33,6 +33,8 @@ REPEATED = ["scenario", "policy", "seed", "round"]
 """Columns whose values are listed once. For all others such a list takes twice the time, and makes the file larger."""
 BUDGET = 2**28
 """Bytes of numbers that a cell reads at once, if one column at one checkpoint has not more."""
+KNOWN = (SCHEMA.names, [name for name in SCHEMA.names if name not in LATER])
+"""The columns of a part, of this version and of earlier ones."""
 
 
 def digest(*what: Any) -> str:
@@ -79,6 +81,14 @@ def encoded(about: About, tables: Sequence[pa.Table]) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
+def completed(table: pa.Table, wanted: Sequence[str]) -> pa.Table:
+    """The table with all wanted columns; those that its version did not have are empty."""
+    for place, name in enumerate(wanted):
+        if name not in table.column_names:
+            table = table.add_column(place, SCHEMA.field(name), pa.nulls(table.num_rows, SCHEMA.field(name).type))
+    return table
+
+
 @lru_cache(maxsize=64)
 def shared(text: str) -> dict[str, Any]:
     """The data of a JSON text: one copy of what thousands of parts say alike."""
@@ -116,7 +126,7 @@ class Part:
             about = About(**json.loads(metadata.metadata[ABOUT]))
             rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             names = metadata.schema.to_arrow_schema().names
-            fits = names == SCHEMA.names and rows == [len(about.seeds) * checkpoints] * len(about.policies)
+            fits = names in KNOWN and rows == [len(about.seeds) * checkpoints] * len(about.policies)
         except (pa.ArrowException, OSError) as error:
             raise NotAPart(f"it is damaged ({error})") from None
         except (KeyError, TypeError, ValueError):
@@ -142,11 +152,12 @@ class Part:
         """The rows of a policy."""
         try:
             with parquet.ParquetFile(self._folder.open(self.name), page_checksum_verification=True) as file:
-                table = file.read_row_group(group, None if columns is None else list(columns))
+                wanted, there = SCHEMA.names if columns is None else columns, set(file.schema_arrow.names)
+                table = file.read_row_group(group, [name for name in wanted if name in there])
         except (pa.ArrowException, OSError) as error:
             where = f"{self._folder}: {self.name}: {error}"
             raise RuleError("folder", "hold parts that can be read", str(self._folder), where) from None
-        return table.replace_schema_metadata(None)
+        return completed(table, wanted).replace_schema_metadata(None)
 
 
 class Piece(NamedTuple):

@@ -19,7 +19,7 @@ from surefoot.analysis.statistics import QUANTILES, share_interval, summaries
 from surefoot.provenance import difference
 from surefoot.rules import RuleError
 from surefoot.simulation.folder import NEW, Folder, Memory, Remote, folder_at
-from surefoot.simulation.parts import IS_PART, PARTS, About, Cell, Finished, Part, encoded
+from surefoot.simulation.parts import IS_PART, KNOWN, PARTS, About, Cell, Finished, Part, completed, encoded
 from surefoot.simulation.schema import SCHEMA as SCHEMA
 
 PROVENANCE = "provenance.json"
@@ -63,7 +63,8 @@ class Run:
     Attributes
     ----------
     table
-        The columns ``scenario, policy, seed, round``; up to that round: ``loss`` (expected, cumulative), ``regret``,
+        The columns ``scenario, policy, seed, round``; up to that round: ``loss`` (expected, cumulative),
+        ``baseline_loss`` (of the safe strategy, null if there is none), ``regret``,
         ``safety_regret``, ``learning_regret``, ``violation`` (V_T) and ``violations`` (one per constraint),
         ``rounds_in_violation``, ``worst_margin``, ``rounds_until_loose`` (rounds before the first with a safe weight
         below 0.1), ``bandit_complexity`` (loss of the best safe strategy), ``safety_complexity``; the ``benchmark``
@@ -234,9 +235,10 @@ def earlier_format(folder: Folder) -> Run:
         table = parquet.read_table(folder.open(TABLE))
     except (pa.ArrowException, OSError) as error:
         raise RuleError("folder", f"hold a {TABLE} that can be read", str(folder), f"{folder}: {error}") from None
-    if table.schema.names != SCHEMA.names or b"surefoot" not in (table.schema.metadata or {}):
+    if table.schema.names not in KNOWN or b"surefoot" not in (table.schema.metadata or {}):
         raise RuleError("folder", f"hold a {TABLE} of this version of surefoot", str(folder), str(folder))
     provenance, memory = json.loads(table.schema.metadata[b"surefoot"]), Memory()
+    table = completed(table, SCHEMA.names)
     finished = [Finished(part) for part in provenance["simulations"]]
     for part, one in zip(provenance["simulations"], finished, strict=True):
         made_by = {key: part[key] for key in ("source", "versions", "machine") if key in part}

@@ -11,6 +11,7 @@ SCHEMA = pa.schema({
     "seed": pa.int64(),
     "round": pa.int64(),
     "loss": pa.float64(),
+    "baseline_loss": pa.float64(),
     "regret": pa.float64(),
     "safety_regret": pa.float64(),
     "learning_regret": pa.float64(),
@@ -33,3 +34,5 @@ SCHEMA = pa.schema({
     "lower_costs": FLOATS,
     "benchmark": FLOATS,
 })  # fmt: skip
+LATER = ("baseline_loss",)
+"""Columns that runs of earlier versions do not have: they are empty there."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from surefoot.problem import HORIZON
-from surefoot.rules import WHOLE, RuleError, number
+from surefoot.rules import WHOLE, RuleError, hint, number
 from surefoot.simulation.entries import (
     Built,
     Notes,
@@ -285,6 +285,15 @@ def first_of_each(error: ValidationError) -> list[Any]:
     return list(seen.values())
 
 
+def mistyped(place: tuple[Any, ...], data: Any) -> str:
+    """Which of the keys beside a missing one was meant to be it, if one looks like it."""
+    for part in place[:-1]:
+        data = data[part]
+    beside = [key for key in data if key not in ("name", "where")] if isinstance(data, Mapping) else []
+    close = [key for key in beside if hint(str(key), [place[-1]])]
+    return f" (is {close[0]} a misspelt {place[-1]}?)" if close else ""
+
+
 def rule_error(error: Mapping[str, Any], data: Any) -> RuleError:
     """Convert a Pydantic error to ours: the key, the rule, the value received."""
     place = error["loc"]
@@ -297,7 +306,7 @@ def rule_error(error: Mapping[str, Any], data: Any) -> RuleError:
         return RuleError(key, f"be a table [[{place[0]}]]", error["input"])
     rule = f"be {known[place[-1]].description}"
     if error["type"] == "missing":
-        return RuleError(key, rule, None, "nothing")
+        return RuleError(key, rule, None, f"nothing{mistyped(place, data)}")
     value = data
     for part in place:
         value = value[part]

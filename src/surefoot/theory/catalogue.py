@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.rules import RuleError
+from surefoot.rules import RuleError, hint, shown
 from surefoot.theory import live, mutations, trials
 from surefoot.theory.claims import Claim, power
 from surefoot.theory.trials import DELTA
@@ -198,5 +198,6 @@ def claim(name: str) -> Claim:
     """The claim of this name."""
     found = {claim.name: claim for claim in CLAIMS}
     if name not in found:
-        raise RuleError("claim", f"be one of {', '.join(found)}", name)
+        listed = ", ".join(f'"{one}"' if "," in one else one for one in found)
+        raise RuleError("claim", f"be one of {listed}", name, f"{shown(name)}{hint(name, found)}")
     return found[name]

@@ -1,0 +1,275 @@
+"""The verdict in plain sentences: who kept the guardrails, and at which gain over the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from surefoot.reporting.courses import CostCourse, changes, drifts
+from surefoot.reporting.results import PolicyResult, ScenarioResult
+from surefoot.reporting.standings import Standing
+
+KEPT, CLOSE, BROKEN, NONE = "kept", "close", "broken", "none"
+MARKS = {
+    KEPT: "\N{CHECK MARK}",
+    CLOSE: "\N{ALMOST EQUAL TO}",
+    BROKEN: "\N{MULTIPLICATION SIGN}",
+    NONE: "\N{MIDDLE DOT}",
+}
+GLUE = "\N{NO-BREAK SPACE}"
+LITTLE = 0.05
+"""Guardrails are nearly kept if none is over by more than this share of its limit, on average over such rounds."""
+MOST_SENTENCES = 8
+"""Number of policies up to which each has a sentence of its own."""
+MOST_NAMED = 2
+"""Number of guardrails that a sentence names."""
+
+
+class Line(NamedTuple):
+    """A sentence of the verdict: whom it is about, how they did, and the rest of the sentence."""
+
+    name: str
+    how: str  # KEPT, CLOSE, BROKEN or NONE
+    text: str
+
+
+def over(policy: PolicyResult, scenario: ScenarioResult) -> list[float]:
+    """By how much each guardrail was over, on average over the rounds in violation, as a share of its limit."""
+    mean = policy.violations / max(policy.final["rounds_in_violation"], 1e-300)
+    return [float(one / (limit or 1.0)) for one, limit in zip(mean, scenario.problem.thresholds, strict=True)]
+
+
+def how(policy: PolicyResult, scenario: ScenarioResult) -> str:
+    """Whether a policy kept the guardrails in every round, nearly kept them, or broke them."""
+    if not scenario.guardrails:
+        return NONE
+    if policy.final["violating_runs"] == 0:
+        return KEPT
+    return CLOSE if max(over(policy, scenario)) <= LITTLE else BROKEN
+
+
+def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
+    """Whether the guardrails held, in a few words."""
+    final = policy.final
+    if not scenario.guardrails:
+        return "there are none"
+    runs, violating = final["seeds"], final["violating_runs"]
+    if violating == 0:
+        return f"kept in every round{f' of all {runs} runs' if runs > 1 else ''}"
+    share = percent(final["rounds_in_violation"] / final["round"])
+    little = ", by little" if how(policy, scenario) == CLOSE else ""
+    some = "" if violating == runs else f"; kept in {runs - violating} of {runs} runs"
+    return f"over in {share} of the rounds{little}{some}"
+
+
+def sentence(policy: PolicyResult, scenario: ScenarioResult) -> Line:
+    """How a policy did, in a sentence that follows its name."""
+    done = how(policy, scenario)
+    return Line(
+        policy.name, done, "; ".join(filter(None, (of_guardrails(policy, scenario, done), of_gain(policy)))) + "."
+    )
+
+
+def of_guardrails(policy: PolicyResult, scenario: ScenarioResult, done: str) -> str:
+    """Whether the guardrails held, and by how much they did not."""
+    final, count = policy.final, len(scenario.guardrails)
+    runs = f" of all {final['seeds']} runs" if final["seeds"] > 1 else ""
+    which = {1: "the guardrail", 2: "both guardrails"}.get(count, f"all {count} guardrails")
+    if done == NONE:
+        return ""
+    if done == KEPT:
+        return f"kept {which} in every round{runs}"
+    share, shares = percent(final["rounds_in_violation"] / final["round"]), over(policy, scenario)
+    worst = [i for i in np.argsort(np.negative(shares), kind="stable").tolist() if shares[i] > LITTLE]
+    if done == CLOSE:
+        return f"was over in {share} of the rounds, but by little: {named(policy, scenario, int(np.argmax(shares)))}"
+    broken = "the guardrail" if count == 1 else f"{len(worst)} of {count} guardrails"
+    more = len(worst) - MOST_NAMED
+    told = listed([named(policy, scenario, i) for i in worst[:MOST_NAMED]] + ([f"{more} more"] if more > 0 else []))
+    return f"broke {broken}, in {share} of the rounds: {told}"
+
+
+def named(policy: PolicyResult, scenario: ScenarioResult, i: int) -> str:
+    """A guardrail that was over: its average; or, if that hides it or is not known, by how much it was over."""
+    low, high = policy_costs(policy, scenario).average
+    name, limit = scenario.guardrails[i], float(scenario.problem.thresholds[i])
+    if low[i] == high[i] and high[i] > limit:
+        return f"{name} averaged {beside(float(high[i]), limit)} against a limit of {limit:g}"
+    excess = float(policy.violations[i]) / policy.final["rounds_in_violation"]
+    return f"{name} was over its limit of {limit:g}, there by {excess:.2g} on average"
+
+
+def of_gain(policy: PolicyResult) -> str:
+    """What was gained over the baseline."""
+    if policy.gain is None or policy.baseline is None:
+        return ""
+    loss = policy.baseline - policy.gain.value
+    if abs(policy.gain.value) <= 1e-9 * max(policy.baseline, 1e-9):
+        return f"lost as much as the baseline, {policy.baseline:.3g} a round"
+    less = f"{share_of(policy)} {'less' if policy.gain.value > 0 else 'more'}"
+    return f"lost {less} than the baseline ({loss:.3g} a round against {policy.baseline:.3g})"
+
+
+def share_of(policy: PolicyResult) -> str:
+    """The gain as a share of the baseline's loss, without its sign."""
+    if policy.gain is None or not policy.baseline:
+        return "infinitely"
+    share = abs(policy.gain.value) / policy.baseline
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{share:.0%}".replace("%", " %")
+
+
+def policy_costs(policy: PolicyResult, scenario: ScenarioResult) -> CostCourse:
+    """The expected costs of a policy, computed once."""
+    known = policy.__dict__.get("_costs")
+    if known is None:
+        known = policy.__dict__["_costs"] = CostCourse(policy, scenario)
+    return known
+
+
+def averages(policy: PolicyResult, scenario: ScenarioResult, most: int = 3) -> list[str]:
+    """The average cost of each guardrail beside its limit; of many, those that are most over it or closest to it."""
+    if not scenario.guardrails:
+        return []
+    low, high = policy_costs(policy, scenario).average
+    limits = scenario.problem.thresholds
+    shown = sorted(np.argsort((limits - high) / np.where(limits > 0, limits, 1.0), kind="stable")[:most].tolist())
+    told = []
+    for i in shown:
+        ends = [beside(float(low[i]), float(limits[i])), beside(float(high[i]), float(limits[i]))]
+        value = ends[1] if ends[0] == ends[1] else " to ".join(ends)
+        told.append(f"{scenario.guardrails[i]} {value}{GLUE}/{GLUE}{limits[i]:g}")
+    return told
+
+
+def beside(value: float, limit: float) -> str:
+    """A number to three digits, or more where it is close to its limit: rounding never moves it onto or over the limit.
+
+    Examples
+    --------
+    >>> beside(0.84379, 0.4), beside(0.401194, 0.4), beside(0.3999996, 0.4), beside(0.4, 0.4)
+    ('0.844', '0.4012', '0.3999996', '0.4')
+    """
+    near = abs(value - limit) <= LITTLE * max(abs(limit), 1e-12)
+    for digits in range(4 if near else 3, 15):
+        text = f"{value:.{digits}g}"
+        if (float(text) > limit, float(text) == limit) == (value > limit, value == limit):
+            return text
+    return f"{limit:g}"
+
+
+def percent(share: float) -> str:
+    """A share as text. Rounding never turns a share above 0 into 0 %, or one below 1 into 100 %."""
+    if 0 < share < 0.01:
+        return "less than 1 %"
+    if 0.99 < share < 1:
+        return "more than 99 %"
+    return f"{share:.0%}".replace("%", " %")
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Names in a list; those with a comma in quotation marks."""
+    return ", ".join(marked(names))
+
+
+def marked(names: Sequence[str]) -> list[str]:
+    """The names; those with a comma in quotation marks."""
+    return [f'"{name}"' if "," in name else name for name in names]
+
+
+def listed(items: Sequence[str]) -> str:
+    """Items as part of a sentence."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def story(scenario: ScenarioResult) -> list[Line]:
+    """The verdict on a scenario: a sentence for each policy; of many, a sentence for each kind of outcome."""
+    if len(scenario.policies) <= MOST_SENTENCES:
+        return [sentence(policy, scenario) for policy in scenario.policies]
+    lines = []
+    for done, words in (
+        (KEPT, "kept the guardrails in every round"),
+        (CLOSE, "nearly kept them"),
+        (BROKEN, "broke them"),
+    ):
+        them = [policy for policy in scenario.policies if how(policy, scenario) == done]
+        if them:
+            best = min(them, key=lambda policy: policy.final["loss"])
+            text = f"{words}: {quoted([policy.name for policy in them])}. Of these {quoted([best.name])} lost least"
+            gain = of_gain(best).removeprefix("lost ")
+            lines.append(
+                Line(f"{len(them)} of {len(scenario.policies)}", done, f"{text}{f': {gain}' if gain else ''}.")
+            )
+    if not scenario.guardrails:
+        best = min(scenario.policies, key=lambda policy: policy.final["loss"])
+        lines.append(Line(best.name, NONE, f"lost least, {best.final['loss'] / best.final['round']:.3g} a round."))
+    return lines
+
+
+def overall(scenarios: Sequence[ScenarioResult], standing: Sequence[Standing]) -> list[Line]:
+    """The verdict on all scenarios together."""
+    lines = []
+    for safe, done, words in ((True, KEPT, "kept"), (False, BROKEN, "did not keep")):
+        them = [one for one in standing if one.safe == safe]
+        if not them:
+            continue
+        text = f"{words} the guardrails: {quoted([one.policy for one in them])}."
+        best = min((one for one in them if one.rank is not None), key=lambda one: one.rank or 0, default=None)
+        if best is not None:
+            what = (
+                f"has the least regret, {best.regret.value:.3f}"
+                if safe
+                else f"is over least, by {best.violation.value:.3f}"
+            )
+            text += f" Of these {quoted([best.policy])} {what} a round on average{gain_over(best.policy, scenarios)}."
+        lines.append(Line(f"{len(them)} of {len(standing)}", done, text))
+    return lines
+
+
+def gain_over(name: str, scenarios: Sequence[ScenarioResult]) -> str:
+    """What a policy gained over the baseline, averaged over scenarios."""
+    them = [policy for scenario in scenarios for policy in scenario.policies if policy.name == name]
+    if not them or any(policy.gain is None or policy.baseline is None for policy in them):
+        return ""
+    gain = float(np.mean([policy.gain.value for policy in them if policy.gain is not None]))
+    baseline = float(np.mean([policy.baseline for policy in them]))
+    if not baseline:
+        return ""
+    if abs(gain) < 5e-3 * baseline:
+        return ", and lost about as much as the baseline"
+    return f", and lost {abs(gain) / baseline:.0%} {'less' if gain >= 0 else 'more'} than the baseline".replace(
+        "%", " %"
+    )
+
+
+def baseline_of(scenario: ScenarioResult) -> str:
+    """What the baseline plays."""
+    safe = scenario.problem.safe
+    if safe is None:
+        return ""
+    arms = [(scenario.arms[a], share) for a, share in enumerate(safe.strategy.tolist()) if share > 0]
+    if len(arms) == 1:
+        return arms[0][0]
+    shown = " and ".join(f"{share:.0%} {arm}" for arm, share in arms[:3]).replace("%", " %")
+    return shown + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
+
+
+def below_zero(scenario: ScenarioResult) -> str:
+    """Why regret is negative, for the policies whose regret is."""
+    below = [policy for policy in scenario.policies if policy.final["regret"] < 0]
+    if not below:
+        return ""
+    beyond = [policy.name for policy in below if how(policy, scenario) in (CLOSE, BROKEN)]
+    within = [policy.name for policy in below if policy.name not in beyond]
+    moved = any("losses" in one.what for one in changes(scenario)) or any("losses" in one for one in drifts(scenario))
+    reasons = []
+    if beyond:
+        reasons.append(f"{listed(marked(beyond))}, which went over the limits")
+    if within:
+        why = "followed changes of the losses" if moved else "met losses that were lucky for what was played"
+        reasons.append(f"{listed(marked(within))}, which {why}")
+    return (
+        "Regret compares with the best safe strategy in hindsight, the same in all rounds. "
+        f"It is below 0 for {', and for '.join(reasons)}."
+    )
