@@ -107,7 +107,7 @@ def bound_again(known: KnownCosts) -> None:
 
 @compiled
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
-    """Narrow the bounds of one arm by the costs just observed; bounds never widen."""
+    """Narrow the bounds of one arm by the costs just observed; bounds never widen, but by rounding."""
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
