@@ -375,4 +375,5 @@ def test_step_7_what_a_round_adds_to_the_squares_on_average() -> None:
     q1, q2 = np.meshgrid(grid, grid)
     q3 = 1 - q1 - q2
     inside = q3 >= 0
-    assert sum(q**2 * (1 - q) ** 2 for q in (q1, q2, q3))[inside].max() <= 4 / 27 + 1e-12
+    squares = q1**2 * (1 - q1) ** 2 + q2**2 * (1 - q2) ** 2 + q3**2 * (1 - q3) ** 2
+    assert squares[inside].max() <= 4 / 27 + 1e-12

@@ -100,9 +100,9 @@ class SOLB(Guarded):
 
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
     cost under its threshold at the upper confidence bounds. The preset "practical" plays the mean of such a mixture and
-    of the solution of a linear program, which is as safe. Every preset is safe. The regret theorems of the paper hold for
-    the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity (the
-    loss of the best safe strategy). "guaranteed" and "led" have bounds on the mean regret (docs/theory/).
+    of the solution of a linear program. Every preset makes the same promise of safety. The paper's regret theorems hold
+    for the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity
+    (the loss of the best safe strategy). "guaranteed" and "led" have bounds on the mean regret (docs/theory/).
 
     Parameters
     ----------

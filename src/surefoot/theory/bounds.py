@@ -15,9 +15,8 @@ from surefoot.theory.lower import safe_arm_rounds, theorem_5
 from surefoot.theory.soft import radius, theorem_1, theorem_2
 
 __all__ = [
-    "BOUNDS", "Bound", "Instance", "corollary", "led", "lemma_3", "lemma_3_sharp", "lemma_4", "nontrivial_horizon", "radius",
-    "safe_arm_rounds", "theorem_1", "theorem_2", "theorem_4", "theorem_5", "theorem_r",
-    "weighted",
+    "BOUNDS", "Bound", "Instance", "corollary", "led", "lemma_3", "lemma_3_sharp", "lemma_4", "nontrivial_horizon",
+    "radius", "safe_arm_rounds", "theorem_1", "theorem_2", "theorem_4", "theorem_5", "theorem_r", "weighted",
 ]  # fmt: skip
 
 BOUNDS: tuple[Callable[[Instance], Bound], ...] = (
