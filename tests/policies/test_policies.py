@@ -46,7 +46,7 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
         ({"confidence": {"name": "student"}}, "confidence.name must be 'paper' or .*, got 'student'"),
         ({"confidence": {"bets": 10}}, "confidence.name must be 'paper' or .*, got None"),
         ({"confidence": {"name": "hoeffding", "bets": 3}}, "confidence must have no keys but name, sides, got .*bets"),
-        ({"confidence": {"name": "betting", "sides": "lower"}}, "sides must be 'both' or 'upper', got 'lower'"),
+        ({"confidence": {"name": "betting", "sides": "lower"}}, "sides must be 'both' or 'upper' or 'needed', got"),
         ({"confidence": {"name": "betting", "nodes": 1}}, r"nodes must be a whole number in \[2, 10001\], got 1"),
         ({"confidence": {"name": "eb-mixture", "bets": 2.5}}, r"bets must be a whole number in \[2, 1000\], got 2.5"),
         ({"preset": "paper", "benchmark_loss": -1.0}, "benchmark_loss must be a finite number >= 0, got -1.0"),

@@ -52,4 +52,4 @@ class Bernstein(OneSided):
 
     def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return CostBound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds))
+        return self.exempting(CostBound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds)), problem)

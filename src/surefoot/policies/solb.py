@@ -123,7 +123,7 @@ class SOLB(Guarded):
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
-        preset of that name, and bets in the others.
+        preset of that name, and bets in the others; in "led" with ``sides="needed"``.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
         "practical"; else its worst case, the horizon.
@@ -180,4 +180,6 @@ class SOLB(Guarded):
         )  # fmt: skip
 
     def _usual_bounds(self, preset: Preset) -> Confidence:
-        return Betting(sides="upper") if preset.follows else Paper()
+        if not preset.follows:
+            return Paper()
+        return Betting(sides="needed" if preset.name == "led" else "upper")
