@@ -47,6 +47,7 @@ class Followed(NamedTuple):
     counts: Floats  # (T + 1, K)
     limits: Floats  # (m,)
     spent: float  # what the policy has counted itself
+    clean: bool  # no bounds contradicted each other, and no losses were forgotten
 
     def steps(self) -> list[tuple[int, Floats]]:
         """For each batch its first round, and proposal times the sum of what was fed, arm by arm."""
@@ -62,6 +63,7 @@ def record_followed(scenario: Scenario, cls: Any, preset: str, seed: int) -> Fol
     """Play SOLB with one of the two presets in the world of a seed, and record everything."""
     problem = scenario.problem
     policy = cls(problem, policy_seed(seed), preset=preset)
+    policy.quiet = True
     state, cuts, led = policy._state, not issubclass(cls, BaselineNotCut), preset == "led"
     rows: dict[str, list[Any]] = {name: [] for name in Followed._fields}
     losses_met = []
@@ -98,7 +100,8 @@ def record_followed(scenario: Scenario, cls: Any, preset: str, seed: int) -> Fol
     written: dict[str, Any] = {name: np.array(values) for name, values in rows.items() if values}
     return Followed(
         n_arms=problem.n_arms, best=ledger.settled().benchmarks[0], margin=problem.margin, scale=scale,
-        limits=problem.limits, spent=float(state.learner.spent[0]), **written,
+        limits=problem.limits, spent=float(state.learner.spent[0]),
+        clean=not policy.contradicted and int(state.learner.recent_rounds[0]) == problem.rounds, **written,
     )  # fmt: skip
 
 
@@ -145,7 +148,7 @@ def try_followed(preset: str, mutation: Any, runs: int) -> Finding:
     for seed in range(runs):
         path = record_followed(boundary(3_000), cls, preset, seed)
         slack = min(small_steps_slack(path), leader_slack(path))
-        outcomes.append(Outcome(min(slack, company_slack(path)) if preset == "led" else slack))
+        outcomes.append(Outcome(min(slack, company_slack(path)) if preset == "led" else slack, path.clean))
     return always(outcomes)
 
 
