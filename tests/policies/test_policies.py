@@ -119,7 +119,7 @@ def test_a_floor_arm_at_its_cap_does_not_count_as_below() -> None:
     assert (policy.inverse_caps == 98.0).all()
 
 
-@pytest.mark.parametrize("preset", ["paper", "practical", "guaranteed"])
+@pytest.mark.parametrize("preset", ["paper", "practical", "led", "guaranteed"])
 def test_solb_needs_a_safe_strategy(preset: str) -> None:
     with pytest.raises(ValueError, match="problem must have a safe strategy for SOLB, got safe=None"):
         sf.SOLB(sf.Problem(3, [0.5], 100), preset=preset)
