@@ -118,7 +118,7 @@ class Slowly:
         Gamma = (45 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L))
         fixed += N * (mp.mpf("1.05") * self.K * self.lnT + 624 / self.rho**2) + self.K
-        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 1
+        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 3
         fixed += mp.mpf("2.51") * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
 
         def side(Q: mp.mpf) -> mp.mpf:

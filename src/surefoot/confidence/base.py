@@ -56,7 +56,8 @@ class OneSided(Confidence):
         The lower bounds get another delta: with probability 1 - delta all of *them* hold, and both kinds hold together
         with probability 1 - 2 delta. Regret depends on the lower bounds; safety does not. "needed": as "upper", and if
         the safe strategy is a single arm, its costs as they were given are its upper bounds. That arm needs no part of
-        delta, so the others get more, and no run is unsafe because a bound on it fails.
+        delta, so the others get more, and no run is unsafe because a bound on it fails. The lower bounds, of all K arms
+        at that level, then fail with probability K / (K - 1) times delta at most.
     """
 
     sides: str = "both"

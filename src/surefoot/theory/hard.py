@@ -353,7 +353,8 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
     Notes
     -----
     The terms of `theorem_r`, for a follower in company, and "shares" for what is lost against the plan in which the
-    follower's proposal is mixed with the safe strategy.
+    follower's proposal is mixed with the safe strategy. "failure": lower bounds on K arms, and the upper bound that
+    would have been learnt for a safe arm, at the level delta / ((K - 1) m), fail with probability 3 / T at most.
 
     References
     ----------
@@ -379,7 +380,7 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
         "range": epochs * 624 / margin**2,
         "shares": shares,
         "truncation": float(n_arms),
-        "failure": 1.0,
+        "failure": 3.0,
     }
     most = 72 * horizon + 40 * math.sqrt(horizon * gamma) / margin
     root = 2.61 * math.sqrt(epochs * n_arms * log)
