@@ -161,7 +161,11 @@ def test_what_alters_nothing_is_not(clause: str, cls: Any) -> None:
     put_to(clause, cls, mutations.Altered)
 
 
+OF_PROOFS = {"BaselineNotCut", "ProgramTakesAll"}
+"""Wrong for the regret theorems of other presets only: tests/theory/test_company.py refutes them."""
+
+
 def test_no_mutation_is_left_out() -> None:
     made = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
     policies = {found.__name__ for found in made if isinstance(found, type) and issubclass(found, sf.Policy)}
-    assert policies == {*REFUSED_BY, "Altered"}
+    assert policies == {*REFUSED_BY, *OF_PROOFS, "Altered"}

@@ -357,7 +357,7 @@ def test_calls_that_are_refused() -> None:
         (lambda: sf.Live(make(), 2**600), "seed must be a whole number in [0, 3.40282e+38], got 4149"),
         (lambda: sf.Live(make(), log=live.log), "log must be empty (`Live.of` goes on with one that is not), got <su"),
         (lambda: sf.Live(make(options={"colour": 1})), "options must be those of the policy 'solb', got {'colour': 1}"),
-        (lambda: sf.Live(make(options={"preset": "x"})), "preset must be 'practical' or 'guaranteed' or 'paper', got"),
+        (lambda: sf.Live(make(options={"preset": "x"})), "preset must be 'practical' or 'led' or 'guaranteed' or"),
         (lambda: live.decide(NAN), "now must be in [-1e+15, 1e+15], got nan"),
         (lambda: live.decide("0"), "now must be a number in [-1e+15, 1e+15], got '0'"),  # type: ignore[arg-type]
         (lambda: live.decide(True), "now must be a number in [-1e+15, 1e+15], got True"),

@@ -46,7 +46,7 @@ def test_theory_rates_are_those_of_the_theorems() -> None:
         ({"confidence": {"name": "student"}}, "confidence.name must be 'paper' or .*, got 'student'"),
         ({"confidence": {"bets": 10}}, "confidence.name must be 'paper' or .*, got None"),
         ({"confidence": {"name": "hoeffding", "bets": 3}}, "confidence must have no keys but name, sides, got .*bets"),
-        ({"confidence": {"name": "betting", "sides": "lower"}}, "sides must be 'both' or 'upper', got 'lower'"),
+        ({"confidence": {"name": "betting", "sides": "lower"}}, "sides must be 'both' or 'upper' or 'needed', got"),
         ({"confidence": {"name": "betting", "nodes": 1}}, r"nodes must be a whole number in \[2, 10001\], got 1"),
         ({"confidence": {"name": "eb-mixture", "bets": 2.5}}, r"bets must be a whole number in \[2, 1000\], got 2.5"),
         ({"preset": "paper", "benchmark_loss": -1.0}, "benchmark_loss must be a finite number >= 0, got -1.0"),
@@ -119,7 +119,7 @@ def test_a_floor_arm_at_its_cap_does_not_count_as_below() -> None:
     assert (policy.inverse_caps == 98.0).all()
 
 
-@pytest.mark.parametrize("preset", ["paper", "practical", "guaranteed"])
+@pytest.mark.parametrize("preset", ["paper", "practical", "led", "guaranteed"])
 def test_solb_needs_a_safe_strategy(preset: str) -> None:
     with pytest.raises(ValueError, match="problem must have a safe strategy for SOLB, got safe=None"):
         sf.SOLB(sf.Problem(3, [0.5], 100), preset=preset)

@@ -549,7 +549,7 @@ def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
     assert policy.empty_rounds > 1000
 
 
-@pytest.mark.parametrize("preset", ["practical", "guaranteed", "paper"])
+@pytest.mark.parametrize("preset", ["practical", "led", "guaranteed", "paper"])
 def test_what_the_safe_strategy_draws_may_be_told(preset: str) -> None:
     """It is played alone after a contradiction, with shares below what a proposal can have; less is refused."""
     safe = sf.SafeStrategy([0.89999, 0.1, 0.00001], [0.2])

@@ -100,6 +100,33 @@ class Slowly:
             + self.K
         )
 
+    def theorem_r(self) -> mp.mpf:
+        C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
+        Gamma = (2 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
+        fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L)) + self.K * self.lnT
+        fixed += mp.mpf("0.78") / self.rho**2 + self.K + 1
+
+        def side(Q: mp.mpf) -> mp.mpf:
+            return fixed + mp.mpf("2.56") * mp.sqrt(self.K * self.lnT * (1 + Q))
+
+        small = self.solved(lambda V: side((2 + self.lnT) * V / self.rho**2))
+        return min(side(self.T + mp.sqrt(self.T * Gamma) / self.rho), small)
+
+    def led(self) -> mp.mpf:
+        N, L = 1 + self.lnT, 11 + 2 * self.lnT
+        C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
+        Gamma = (45 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
+        fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L))
+        fixed += N * (mp.mpf("1.05") * self.K * self.lnT + 624 / self.rho**2) + self.K
+        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 3
+        fixed += mp.mpf("2.51") * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
+
+        def side(Q: mp.mpf) -> mp.mpf:
+            return fixed + mp.mpf("2.61") * mp.sqrt(N * self.K * self.lnT * (N + Q))
+
+        small = self.solved(lambda V: side((1512 + 72 * self.lnT) * V / self.rho**2))
+        return min(side(72 * self.T + 40 * mp.sqrt(self.T * Gamma) / self.rho), small)
+
     def solved(self, side: Callable[[mp.mpf], mp.mpf]) -> mp.mpf:
         """The regret R with R = side(R + L*): plain iteration, the side growing slower than R."""
         R = mp.mpf(0)
@@ -154,6 +181,15 @@ def test_events_are_counted() -> None:
         events = counted.get(bound.__name__)
         assert bound(BASE).probability == (None if events is None else pytest.approx(1 - events * BASE.delta))
     assert not bounds.theorem_4(replace(BASE, delta=0.2)).applies  # it would hold with probability -0.2
+
+
+def test_gaps_are_marked() -> None:
+    assert {bound.__name__ for bound in BOUNDS if bound(BASE).gap} == {"lemma_4", "theorem_4", "corollary"}
+
+
+def test_measured_restarts_take_the_place_of_their_most() -> None:
+    told = [bounds.led(BASE, restarts=n).total for n in (0, 3, math.log(BASE.horizon))]
+    assert told[0] < told[1] < told[2] == pytest.approx(bounds.led(BASE).total)
 
 
 # the steps behind the constants

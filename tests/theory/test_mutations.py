@@ -285,9 +285,40 @@ def test_watching_what_is_released_passes_open_decisions() -> None:
         assert running._fold.watch.seen == seen
 
 
+def lengths(cls: Any, preset: str) -> tuple[float, Floats]:
+    """The shortest step of a follower of the leader against its own baseline, and the last strategy."""
+    problem = sf.Problem(3, [0.5], 2000, 0.1, sf.SafeStrategy([0, 0, 1], [0.2]))
+    policy, rng, least = cls(problem, 1, preset=preset), np.random.default_rng(1), 0.0
+    for _ in range(300):
+        decision, learner = policy.ask(), policy._state.learner
+        before, rate, share = learner.totals.copy(), learner.learning_rates[0], learner.proposal[decision.arm]
+        policy.tell(decision, float(rng.random() < 0.7), [float(rng.random() < COSTS[0, decision.arm])])
+        moved = learner.totals - before
+        least = min(least, float(rate * share * (moved[decision.arm] - np.delete(moved, decision.arm).max())))
+    return least, policy.strategy
+
+
+@pytest.mark.parametrize("preset", ["guaranteed", "led"])
+def test_a_baseline_that_is_not_cut_makes_steps_too_long(preset: str) -> None:
+    limit = -0.5 if preset == "guaranteed" else -0.25
+    assert lengths(SOLB, preset)[0] >= limit - 1e-9
+    assert lengths(mutant(SOLB, mutations.BaselineNotCut), preset)[0] < 2 * limit
+
+
+def test_a_program_that_takes_all_leaves_the_proposal_next_to_nothing() -> None:
+    policy = mutant(SOLB, mutations.ProgramTakesAll)(
+        sf.Problem(3, [0.5], 400, 0.1, sf.SafeStrategy([0, 0, 1], [0.2])), 1, preset="led"
+    )
+    for _ in range(50):
+        policy.tell(policy.ask(), 0.5, [0.1])
+        trio = policy._state.trio
+        assert trio.shares.tolist() == [0.0005, 0.999, 0.0005]
+        assert policy.strategy == pytest.approx(trio.shares @ trio.strategies)
+
+
 def test_every_mutation_is_tested_here() -> None:
     here = Path(__file__).read_text()
     made_here = [found for found in vars(mutations).values() if getattr(found, "__module__", "") == mutations.__name__]
     classes = [found.__name__ for found in made_here if isinstance(found, type)]
-    assert len(classes) == 20
+    assert len(classes) == 22
     assert all(f"mutations.{name}" in here for name in classes)

@@ -25,7 +25,8 @@ class Bernstein(OneSided):
     Notes
     -----
     *Validity.* After n >= 2 observations the inequality fails on one side with probability level / T. The union is over
-    all n up to T, as for `Hoeffding`, so bounds never have to widen again.
+    all n up to T, as for `Hoeffding`, so bounds never have to widen again. The inequality is for independent costs of
+    one law; it is not known to hold if only their means, given the past, stay the same.
 
     Better than `Hoeffding` when the variance is small and N in the thousands; `EBMixture` is better still.
 
@@ -51,4 +52,4 @@ class Bernstein(OneSided):
 
     def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return CostBound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds))
+        return self.exempting(CostBound(BERNSTEIN, self.evidence(problem) + math.log(2 * problem.rounds)), problem)

@@ -42,4 +42,5 @@ class Mixture(OneSided):
         depths = np.linspace(0.0, HIGHEST - LOWEST, self.bets)
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)
         evidence = self.evidence(problem)
-        return CostBound(kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes)
+        bound = CostBound(kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes)
+        return self.exempting(bound, problem)

@@ -48,4 +48,5 @@ class Hoeffding(OneSided):
 
     def bound(self, problem: Problem) -> CostBound:
         """The bound for a problem; see `Confidence`."""
-        return CostBound(HOEFFDING, 0.5 * (self.evidence(problem) + math.log(problem.rounds)))
+        bound = CostBound(HOEFFDING, 0.5 * (self.evidence(problem) + math.log(problem.rounds)))
+        return self.exempting(bound, problem)

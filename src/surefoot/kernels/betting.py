@@ -58,11 +58,12 @@ def narrow(known: Any, i: int, arm: int, n: int, cost: float) -> None:
     mixture, lower, upper = known.mixture, known.lower, known.upper
     nodes = known.nodes[i, arm]
     split(nodes, cost)
-    odds = upper[i, arm] / (1.0 - upper[i, arm])
-    if may_exclude(mixture, known.upper_wealth[i, arm], (1.0 - cost) * odds - cost):
-        least = excluded(mixture, known.upper_wealth[i, arm], nodes, False, n, odds)
-        if least < odds:
-            upper[i, arm] = min(1.0, least / (1.0 + least) * (1.0 + 2.0 * ROUNDING))
+    if arm != known.exempt:
+        odds = upper[i, arm] / (1.0 - upper[i, arm])
+        if may_exclude(mixture, known.upper_wealth[i, arm], (1.0 - cost) * odds - cost):
+            least = excluded(mixture, known.upper_wealth[i, arm], nodes, False, n, odds)
+            if least < odds:
+                upper[i, arm] = min(1.0, least / (1.0 + least) * (1.0 + 2.0 * ROUNDING))
     odds = (1.0 - lower[i, arm]) / lower[i, arm]
     if may_exclude(mixture, known.lower_wealth[i, arm], cost * odds - (1.0 - cost)):
         least = excluded(mixture, known.lower_wealth[i, arm], nodes, True, n, odds)

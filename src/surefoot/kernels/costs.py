@@ -29,6 +29,8 @@ class CostBound(NamedTuple):
     shares: Floats = NO_BETS  # (bets,) ln(share of each bet in the mixture * level)
     prices: Floats = NO_BETS  # (bets,) psi(fraction), for the empirical Bernstein mixture
     nodes: int = 0  # values at which past costs are remembered, for the betting bound
+    exempt: int = -1  # an arm whose costs are stated, and not bounded from above by what is observed; -1: none
+    stated: Floats = NO_BETS  # (m,) what its costs are, or upper bounds of them
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -52,6 +54,8 @@ class KnownCosts(NamedTuple):
     nodes: Annotated[Floats, saved("m", "K", "nodes", rule=NOT_NEGATIVE)]  # weights of past costs at even spacings
     kind: Annotated[int, derived()]  # which bound
     scale: Annotated[float, derived()]  # see `CostBound`
+    exempt: Annotated[int, derived()]  # see `CostBound`
+    stated: Annotated[Floats, derived("m")]  # the upper bounds of that arm
     mixture: Bets
 
 
@@ -59,7 +63,10 @@ def start_costs(known: Any, bound: CostBound) -> None:
     """Nothing observed yet: bounds of 0 and 1, or for the paper mean 0 and radius 1, as both algorithms start."""
     known.lower = -1.0 if bound.kind == PAPER else 0.0
     known.upper = 1.0
-    known.kind, known.scale = bound.kind, bound.scale
+    known.kind, known.scale, known.exempt = bound.kind, bound.scale, bound.exempt
+    if bound.exempt >= 0:
+        known.stated = bound.stated
+        known.upper[:, bound.exempt] = bound.stated
     known.mixture.fractions, known.mixture.shares = bound.fractions, bound.shares
     if bound.prices.size:
         known.mixture.prices = bound.prices
@@ -107,7 +114,7 @@ def bound_again(known: KnownCosts) -> None:
 
 @compiled
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
-    """Narrow the bounds of one arm by the costs just observed; bounds never widen."""
+    """Narrow the bounds of one arm by the costs just observed; bounds never widen, but by rounding."""
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
@@ -123,6 +130,7 @@ def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
                 radius = eb_mixture.radius(known, i, arm, n, mean, cost, useful)
             radius += hoeffding.rounding(n)
             lower[i, arm] = max(lower[i, arm], mean - radius)
-            upper[i, arm] = min(upper[i, arm], mean + radius)
-        if lower[i, arm] > upper[i, arm]:
+            if arm != known.exempt:
+                upper[i, arm] = min(upper[i, arm], mean + radius)
+        if lower[i, arm] > upper[i, arm] and arm != known.exempt:  # feedback that is lost counts as 1 there, too
             known.contradicted[0] = 1

@@ -98,7 +98,7 @@ def blend(plans: Plans, strategy: Floats) -> float:
 
 
 @compiled
-def solve_program(plans: Plans, known: KnownCosts, record: Record, safe_strategy: Floats, safe_costs: Floats) -> int:
+def solve_program(plans: Any, known: KnownCosts, record: Record, safe_strategy: Floats, safe_costs: Floats) -> int:
     """Set the plan of the program: the least optimistic loss among strategies that are safe at the upper bounds.
 
     The less an arm's costs are known, the less of it can be played, so its loss is bounded the more optimistically.

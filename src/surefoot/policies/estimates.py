@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from surefoot.confidence import Confidence, resolve
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.costs import BETTING, PAPER, CostBound, KnownCosts
@@ -123,9 +125,13 @@ def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
-    unseen = known.counts == 0
+    unseen, bounded = known.counts == 0, np.arange(known.counts.size) != known.exempt
+    if not bounded.all() and (known.upper[:, known.exempt] != known.stated).any():
+        raise RuleError(
+            f"state.{name}.upper", f"be as stated for arm {known.exempt}, which is safe", known.upper[:, known.exempt]
+        )  # fmt: skip
     for leaf, start in STARTS.items():
-        numbers = getattr(known, leaf)[:, unseen]
+        numbers = getattr(known, leaf)[:, unseen & bounded if leaf == "upper" else unseen]
         if (numbers != start).any():
             raise RuleError(f"state.{name}.{leaf}", f"be {start:g} for an arm that was never observed", numbers)
     remembered = known.nodes.sum(axis=2)

@@ -220,16 +220,21 @@ class FollowAndPlan(FollowLeader):
     def check(self, state: Any, rounds: int) -> None:
         """Reject plans that are not distributions, break a limit at the upper bounds, or claim too much safe weight."""
         super().check(state, rounds)
-        plans, safe, upper = state.plans, state.safe_strategy, np.minimum(1.0, state.known.upper)
-        for plan, weight in zip(plans.strategies, plans.safe_weights, strict=True):
-            if abs(plan.sum() - 1.0) > SUM_TOLERANCE:
-                raise RuleError("state.plans.strategies", "sum to 1", plan, f"a sum of {plan.sum():.12g}")
-            share = safe_share(plan, safe)
-            for i, threshold in enumerate(state.learner.thresholds):
-                cost = pessimistic_cost(i, plan, upper, share, safe, state.safe_costs)
-                if cost > threshold + 1e-12:
-                    raise RuleError(
-                        "state.plans.strategies", f"cost at most {threshold:g} at the upper bounds", cost
-                    )  # fmt: skip
-            if weight > share + 1e-12:
-                raise RuleError("state.plans.safe_weights", f"be at most {share:g} for these plans", float(weight))
+        check_plans("plans", state.plans, state)
+
+
+def check_plans(name: str, plans: Any, state: Any) -> None:
+    """Reject plans that are not distributions, break a limit at the upper bounds, or claim too much safe weight."""
+    safe, upper = state.safe_strategy, np.minimum(1.0, state.known.upper)
+    for plan, weight in zip(plans.strategies, plans.safe_weights, strict=True):
+        if abs(plan.sum() - 1.0) > SUM_TOLERANCE:
+            raise RuleError(f"state.{name}.strategies", "sum to 1", plan, f"a sum of {plan.sum():.12g}")
+        share = safe_share(plan, safe)
+        for i, threshold in enumerate(state.learner.thresholds):
+            cost = pessimistic_cost(i, plan, upper, share, safe, state.safe_costs)
+            if cost > threshold + 1e-12:
+                raise RuleError(
+                    f"state.{name}.strategies", f"cost at most {threshold:g} at the upper bounds", cost
+                )  # fmt: skip
+        if weight > share + 1e-12:
+            raise RuleError(f"state.{name}.safe_weights", f"be at most {share:g} for these plans", float(weight))

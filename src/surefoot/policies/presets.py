@@ -37,6 +37,7 @@ PRESETS = {
     for preset in (
         Preset("practical", True, 0.5, 0.3, forgets=True, mixes_anchors=True, plays_program=True),
         Preset("guaranteed", True, caps_baseline=True),
+        Preset("led", True, lag=0.25, forgets=True, caps_baseline=True, mixes_anchors=True, plays_program=True),
         Preset("paper", False),
     )
 }

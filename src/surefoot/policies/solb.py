@@ -16,6 +16,7 @@ from surefoot.kernels.types import EMPTY, Floats
 from surefoot.policies.base import Seed
 from surefoot.policies.estimates import Bounds, known_safe, least_safe_share
 from surefoot.policies.guarded import Guarded, Method, MirrorDescent, refuse_of_paper
+from surefoot.policies.led import FollowInCompany
 from surefoot.policies.practical import FollowAndPlan
 from surefoot.policies.presets import Preset
 from surefoot.problem import Problem
@@ -99,9 +100,9 @@ class SOLB(Guarded):
 
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
     cost under its threshold at the upper confidence bounds. The preset "practical" plays the mean of such a mixture and
-    of the solution of a linear program, which is as safe. Every preset is safe. The regret theorems hold for the preset
-    "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity (the loss of the
-    best safe strategy).
+    of the solution of a linear program. Every preset makes the same promise of safety. The paper's regret theorems hold
+    for the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity
+    (the loss of the best safe strategy). "guaranteed" and "led" have bounds on the mean regret (docs/theory/).
 
     Parameters
     ----------
@@ -111,8 +112,8 @@ class SOLB(Guarded):
         Seed of the policy's random generator.
     preset
         "practical": the same guarantee of safety as the paper's at a fraction of the regret
-        (`surefoot.policies.practical`); "guaranteed": the same without the features that have no proof; or "paper": the
-        paper to the letter.
+        (`surefoot.policies.practical`); "led": nearly the regret of that, with a bound on its mean
+        (`surefoot.policies.led`); "guaranteed": a better bound and more regret; or "paper": the paper to the letter.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -122,7 +123,7 @@ class SOLB(Guarded):
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
-        preset of that name, and bets in the others.
+        preset of that name, and bets in the others; in "led" with ``sides="needed"``.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
         "practical"; else its worst case, the horizon.
@@ -162,7 +163,7 @@ class SOLB(Guarded):
     name: ClassVar[str] = "solb"
     kind: ClassVar[str] = "hard"
     methods: ClassVar[Mapping[str, type[Method]]] = {
-        "practical": FollowAndPlan, "guaranteed": FollowAndPlan, "paper": HardMirror,
+        "practical": FollowAndPlan, "led": FollowInCompany, "guaranteed": FollowAndPlan, "paper": HardMirror,
     }  # fmt: skip
 
     def __init__(
@@ -179,4 +180,6 @@ class SOLB(Guarded):
         )  # fmt: skip
 
     def _usual_bounds(self, preset: Preset) -> Confidence:
-        return Betting(sides="upper") if preset.follows else Paper()
+        if not preset.follows:
+            return Paper()
+        return Betting(sides="needed" if preset.name == "led" else "upper")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surefoot.rules import RuleError, hint, shown
-from surefoot.theory import live, mutations, trials
+from surefoot.theory import company, live, mutations, trials
 from surefoot.theory.claims import Claim, power
 from surefoot.theory.trials import DELTA
 
@@ -148,6 +148,29 @@ CLAIMS: tuple[Claim, ...] = (
         "the lower-bound family, T = 10,000, omega 0.1, gap 0.2, margin 0.2", "",
         f"safe on nu_1; mean rounds of the safe arm and the larger mean regret at least the bounds; {MEAN}",
         trials.try_lower_bound, (60, 500), {"safe weight 0": mutations.Unmixed},
+    ),
+    Claim(
+        "Theorem R, ours",
+        'Preset "guaranteed" pays at most psi(u) / eta and 0.78 eta (x~ z)^2 a round against the benchmark.',
+        "the best strategy right on the threshold, T = 3,000",
+        "eta x~ z >= -1/2 in all rounds; the sum against psi(u) / eta and the squares, while the lower bounds hold",
+        PATHS, company.try_guaranteed, (10, 100), {"baseline not cut": mutations.BaselineNotCut},
+    ),
+    Claim(
+        "Theorem L, follower",
+        'Preset "led" pays as much for the proposals of its follower, batch by batch, and leaves them their share.',
+        "the same",
+        "the same in batches of at most 16 rounds; x >= pi x~ with pi >= w / 20; gamma^2 <= (45 C sigma + 2 (K/T)^2) / "
+        "rho^2",
+        PATHS, company.try_led, (10, 100),
+        {"baseline not cut": mutations.BaselineNotCut, "the program takes all": mutations.ProgramTakesAll},
+    ),
+    Claim(
+        "Theorem L, shares",
+        "Under the log-barrier shares lose at most 4.04 L + 2.51 sqrt(L (1 + S)) + 0.78 against each plan.",
+        "forced draws: one at a share of 1e-4 and then 3,000 bad ones; plans, arms and losses at random",
+        "sum of c^T (q - u) against the bound, for either plan with the proposal in it",
+        PATHS, company.try_shares, (10, 100), {"exponential weights": "exponential weights"},
     ),
     Claim(
         "Live, late", "With probability 1 - delta every strategy that is served is safe, however late feedback comes.",

@@ -170,6 +170,8 @@ class Bound:
         The conditions of the theorem, in words, and whether each is met.
     lower
         True for a lower bound, False for an upper bound.
+    gap
+        True if the published proof has a gap, so that the bound is not proved.
 
     Examples
     --------
@@ -185,6 +187,7 @@ class Bound:
     probability: float | None
     conditions: tuple[tuple[str, bool], ...] = ()
     lower: bool = False
+    gap: bool = False
 
     @property
     def total(self) -> float:

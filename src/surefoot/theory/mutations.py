@@ -15,6 +15,7 @@ from surefoot.experiments.live import Live
 from surefoot.experiments.order import Pending
 from surefoot.experiments.plans import Plan, places_of
 from surefoot.kernels.safety import mix, weight_needed
+from surefoot.kernels.trio import blend_trio
 from surefoot.policies.colb import COLB
 from surefoot.policies.guarded import Guarded
 from surefoot.policies.solb import SOLB
@@ -136,6 +137,34 @@ class LiteralMaximum(Altered):
         apart = costs - state.safe_costs
         ratios = (costs - state.thresholds) / np.where(apart == 0.0, np.nan, apart)
         remix(self, min(1.0, float(np.nanmax(ratios))) if over.any() else 0.0)
+
+
+class BaselineNotCut(Altered):
+    """Presets "guaranteed" and "led": losses count from their plain mean, however long that makes a step."""
+
+    def _start(self, state: Any) -> None:
+        super()._start(state)
+        state.learner.caps_baseline = 0
+
+    def _learn(self, arm: int, propensity: float, weight: float, loss: float, costs: Floats) -> None:
+        trio = getattr(self._state, "trio", None)
+        if trio is None:
+            super()._learn(arm, propensity, weight, loss, costs)
+            return
+        weights = trio.proposal_weights.copy()
+        trio.proposal_weights[:] = 1e9
+        super()._learn(arm, propensity, weight, loss, costs)
+        kept = trio.proposal_weights == 1e9
+        trio.proposal_weights[kept] = weights[kept]
+
+
+class ProgramTakesAll(Altered):
+    """Preset "led": the program has all but a thousandth of what is played."""
+
+    def _alter(self) -> None:
+        trio = self._state.trio
+        trio.shares[:] = 0.0005, 0.999, 0.0005
+        self._state.safe_weight[0] = blend_trio(trio, self._state.strategy)
 
 
 def remix(policy: Any, weight: float) -> None:

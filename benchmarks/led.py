@@ -1,0 +1,126 @@
+"""The preset "led" against "practical", on every line of docs/practical.md: the same worlds, the same seeds.
+
+``python -m benchmarks.led`` prints the table of docs/theory/led.md, section 7.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import tomllib
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import surefoot as sf
+from benchmarks.practical import FIRST_SEED, GRID, SEEDS, STUDY, Fresh, T, around, markdown
+from surefoot.analysis.statistics import Interval, mean_interval
+from surefoot.policies.base import Contradiction
+from surefoot.rules import Floats
+from surefoot.simulation.world import World
+
+PRESETS = ("practical", "led")
+
+
+class Named(NamedTuple):
+    """A line of the table."""
+
+    name: str
+    make: Callable[[int], sf.Scenario]
+
+
+class Found:
+    """Regrets of both presets on a line, whether a run met a contradiction, and the restarts of "led"."""
+
+    def __init__(self) -> None:
+        self.regrets: dict[str, list[float]] = {preset: [] for preset in PRESETS}
+        self.contradicted: list[bool] = []
+        self.restarts = 0.0
+
+    def live(self, scenario: sf.Scenario, seed: int) -> None:
+        """Both presets in the world of a seed."""
+        made: dict[str, sf.SOLB] = {}
+
+        def make(problem: sf.Problem, seed: Any, preset: str) -> sf.SOLB:
+            made[preset] = sf.SOLB(problem, seed, preset=preset)
+            return made[preset]
+
+        players: dict[str, Any] = {preset: partial(make, preset=preset) for preset in PRESETS}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Contradiction)
+            run = sf.simulate(scenario, players, [seed], [scenario.problem.rounds], 1, progress=False)
+        for row in run.table.to_pylist():
+            self.regrets[row["policy"]].append(row["regret"])
+        self.contradicted.append(any(policy.contradicted for policy in made.values()))
+        self.restarts = max(self.restarts, float(made["led"]._state.trio.restarts[0]))
+
+    def row(self) -> list[str]:
+        """Mean regrets, their ratio or difference, and the same without runs that met a contradiction."""
+        old, new = (np.array(self.regrets[preset]) for preset in PRESETS)
+        clean = ~np.array(self.contradicted)
+        cells = [around(mean_interval(old)), around(mean_interval(new))]
+        cells += [compared(old[clean], new[clean]), str(int((~clean).sum())), f"{self.restarts:g}"]
+        return cells
+
+
+def compared(old: Floats, new: Floats) -> str:
+    """The ratio of mean regrets, or their difference where the first may be below 0; with 95 % intervals."""
+    if mean_interval(old).low <= 0.0:
+        return f"({around(mean_interval(new - old))})"
+    ratio = float(new.mean() / old.mean())
+    half = mean_interval(new - ratio * old)
+    spread = (half.high - half.low) / 2 / float(old.mean())
+    return around(Interval(ratio, ratio - spread, ratio + spread), 2)
+
+
+def lines() -> list[Named]:
+    """The grid and the study; adaptive-v1 as in the study, which is shorter."""
+    found = [Named(line.name, line.make.__call__) for line in GRID if line.name != "adaptive-v1"]
+    for one in tomllib.loads(STUDY.read_text())["scenarios"]:
+        name, horizon = one.pop("name", one["id"]), one.pop("horizon", T)
+        found.append(Named(name, partial(built_in, horizon=horizon, **one)))
+    return found
+
+
+def built_in(seed: int, id: str, **options: Any) -> sf.Scenario:
+    """A scenario that is the same for every seed."""
+    return sf.scenarios.make(id, **options)
+
+
+def cost_of_a_round(repeats: int = 7) -> None:
+    """The least processor time of a round of each preset, in turns."""
+    for n_arms, m in ((5, 1), (50, 3)):
+        scenario = Fresh("stochastic", n_arms, m)(FIRST_SEED)
+        best = dict.fromkeys(PRESETS, float("inf"))
+        for _ in range(repeats):
+            players = {preset: sf.SOLB(scenario.problem, 1, preset=preset) for preset in PRESETS}
+            spent = dict.fromkeys(PRESETS, 0.0)
+            for losses, costs in World(scenario, FIRST_SEED).blocks(T):
+                room = np.empty(losses.shape), np.empty(len(losses))
+                for preset, policy in players.items():
+                    started = time.process_time()
+                    policy.live(losses, costs, *room)
+                    spent[preset] += time.process_time() - started
+            best = {preset: min(best[preset], spent[preset] / T) for preset in PRESETS}
+        told = ", ".join(f"{name} {1e9 * t:,.0f} ns" for name, t in best.items())
+        print(f"K = {n_arms}, m = {m}: {told}, {best['led'] / best['practical']:.2f} times", flush=True)
+
+
+def main(seeds: int = SEEDS) -> None:
+    """Time, then every line."""
+    cost_of_a_round()
+    rows = []
+    for line in lines():
+        found = Found()
+        for i in range(seeds):
+            found.live(line.make(FIRST_SEED + i), FIRST_SEED + i)
+        rows.append([line.name, *found.row()])
+        print(rows[-1], file=sys.stderr, flush=True)
+    markdown(("world", *PRESETS, "led / practical, clean", "contradicted", "restarts"), rows)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS)

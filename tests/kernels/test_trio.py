@@ -1,0 +1,94 @@
+"""Three plans under a log-barrier: shares against their twin, exact cases, and what hostile feedback may do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from surefoot.kernels.layout import layout_of
+from surefoot.kernels.trio import PRIOR, Trio, blend_trio, set_shares, start_trio, stepped, weigh
+from surefoot.rules import Floats
+from tests.reference.led import FIRST, shares
+
+
+def trio(n_arms: int = 3) -> Any:
+    draft = layout_of(Trio).new(K=n_arms, m=1)
+    start_trio(draft, np.array([0.5]), np.eye(n_arms)[0], np.array([0.2]), 0.05)
+    return draft.opened()
+
+
+def shares_after(lost: Floats, squares: float) -> tuple[Floats, float]:
+    found = trio()
+    found.lost[:], found.squares[0] = lost, squares
+    set_shares(found, math.log(1000))
+    return found.shares.copy(), float(found.rate[0])
+
+
+def test_shares_are_those_of_the_twin() -> None:
+    rng, capped = np.random.default_rng(1), 0
+    for _ in range(3000):
+        lost = rng.normal(size=3) * 10.0 ** rng.uniform(-3, 5)
+        squares = 10.0 ** rng.uniform(-2, 6)
+        found, rate = shares_after(lost, squares)
+        assert rate == pytest.approx(min(0.25, math.sqrt(0.64 * (11 + 2 * math.log(1000)) / (1 + squares))))
+        assert found == pytest.approx(shares(lost, rate), rel=1e-9, abs=1e-12)
+        assert abs(found.sum() - 1) < 1e-15
+        capped += found[1] == 0.9
+    assert 500 < capped < 2500
+
+
+def test_shares_meet_the_optimality_conditions() -> None:
+    """1/q_i - 1/q_j = 1/s_i - 1/s_j + rate (lost_i - lost_j); the program's may be short of it where it is at 0.9."""
+    rng = np.random.default_rng(2)
+    for _ in range(2000):
+        lost = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 4)
+        q, rate = shares_after(lost, 10.0 ** rng.uniform(-2, 5))
+        gap = 1 / q - 1 / FIRST - rate * lost
+        size = 1e-9 * (1 / q).max() * (1 / q).max()
+        assert abs(gap[0] - gap[2]) <= size
+        assert gap[1] >= gap[0] - size if q[1] == 0.9 else abs(gap[1] - gap[0]) <= size
+
+
+def test_a_known_case_two_plans_alike_are_one() -> None:
+    """With two plans alike, half of h - 1 / f and 1 / (1 - f) is a quadratic, whose root is known."""
+    for lost in (0.0, 1.0, 30.0, 1e4, 1e8):
+        q, rate = shares_after(np.array([0.0, lost, 0.0]), 0.0)
+        # 1 / f - 2 / (1 - f) = 10/9 - 20 + rate lost = g, so g f^2 - (g + 3) f + 1 = 0 for the program's share f
+        g = 10 / 9 - 20 + rate * lost
+        f = 2 / (g + 3 + math.sqrt((g + 3) ** 2 - 4 * g)) if g else 1 / 3
+        assert q[1] == pytest.approx(min(0.9, f), rel=1e-9)
+        assert q[0] == pytest.approx(q[2], rel=1e-9)
+    assert shares_after(np.zeros(3), 0.0)[0] == pytest.approx(PRIOR, abs=1e-12)
+
+
+def test_no_estimate_times_its_share_exceeds_one() -> None:
+    """However small the share; with the share left out the bound fails."""
+    rng, largest, without = np.random.default_rng(3), 0.0, 0.0
+    for _ in range(2000):
+        found = trio(4)
+        found.strategies[:] = rng.dirichlet(np.full(4, 0.2), size=3)
+        found.shares[:] = rng.dirichlet(np.full(3, 0.1))
+        strategy = np.zeros(4)
+        blend_trio(found, strategy)
+        arm = int(rng.choice(4, p=strategy / strategy.sum()))
+        loss = float(rng.uniform(-1, 1))
+        weigh(found, arm, strategy[arm], loss)
+        largest = max(largest, float(abs(found.steps).max()))
+        without = max(without, float(abs(found.lost).max()))
+        assert abs(found.steps.sum()) < 1e-9  # what is played loses no more than itself
+        assert stepped(found) <= 2 * loss**2 + 1e-9
+    assert 0.5 < largest <= 1 + 1e-9
+    assert without > 10
+
+
+def test_absurd_propensities_leave_shares() -> None:
+    found = trio()
+    for t in range(200):
+        weigh(found, t % 3, 1e-300, (-1.0) ** t)
+        set_shares(found, 7.0)
+        assert np.isfinite(found.shares).all()
+        assert abs(found.shares.sum() - 1) < 1e-12
+        assert (found.shares >= 0).all()

@@ -1,0 +1,57 @@
+"""The trials of Theorems R and L: held by the presets, refuted by every mutation, and exact where that is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from surefoot.policies.solb import SOLB
+from surefoot.theory import company, mutations
+from surefoot.theory.families import boundary
+
+
+@pytest.mark.parametrize(
+    ("trial", "wrongs"),
+    [
+        (company.try_guaranteed, [mutations.BaselineNotCut]),
+        (company.try_led, [mutations.BaselineNotCut, mutations.ProgramTakesAll]),
+        (company.try_shares, ["exponential weights"]),
+    ],
+)
+def test_presets_hold_and_mutations_are_refuted(trial: Any, wrongs: list[Any]) -> None:
+    assert trial(None, 3).verdict == "held"
+    for wrong in wrongs:
+        assert trial(wrong, 3).verdict == "refuted"
+
+
+@pytest.mark.parametrize("preset", ["guaranteed", "led"])
+def test_what_is_recorded_is_what_was_fed(preset: str) -> None:
+    path = company.record_followed(boundary(600), SOLB, preset, 4)
+    assert path.clean
+    steps = path.steps()
+    assert sum(float((step**2).sum()) for _, step in steps) == pytest.approx(path.spent)
+    firsts = [first for first, _ in steps]
+    assert firsts == (list(range(600)) if preset == "guaranteed" else sorted(set(firsts)))
+    assert (len(firsts) < 450) == (preset == "led")
+    for first, end in zip(firsts, [*firsts[1:], 600], strict=True):
+        assert (path.proposals[first:end] == path.proposals[first]).all()
+    doubled = path._replace(fed=2 * path.fed)
+    assert company.small_steps_slack(path) >= 0 > company.small_steps_slack(doubled)
+
+
+def test_slacks_are_negative_where_something_is_wrong() -> None:
+    path = company.record_followed(boundary(600), SOLB, "led", 4)
+    assert company.company_slack(path) >= 0
+    assert company.company_slack(path._replace(company=path.weights / 21)) < 0  # less than a twentieth
+    assert company.company_slack(path._replace(company=1.01 * path.company)) < 0  # more than there is
+    assert company.company_slack(path._replace(weights=np.zeros_like(path.weights), scale=1e-9)) < 0
+    assert 0 <= company.leader_slack(path) < math.inf
+    stuck = path._replace(  # the first arm loses in every round, and the proposal does not move
+        arms=np.zeros(600, np.int64), fed=np.ones(600), proposals=np.full((601, 3), 1 / 3), rates=np.full(601, 0.5),
+        starts=np.ones(600, bool), best=np.eye(3)[2], lower=0 * path.lower,
+    )  # fmt: skip
+    assert company.leader_slack(stuck) < -100
+    assert company.leader_slack(path._replace(lower=path.lower + 1)) == math.inf  # nothing is said then
