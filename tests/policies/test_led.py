@@ -41,7 +41,7 @@ def test_rounds_follow_their_twins(safe: str) -> None:
         if planned:
             plans[1], weights[1] = trio.strategies[1], trio.safe_weights[1]
             bounds = np.array([diary.optimistic(evidence) for diary in twin.diaries])
-            bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0)
+            bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0, initial=0.0)
             wanted_loss = least_loss(bounds, upper, problem.thresholds, diamond.strategy, diamond.costs)
             assert bounds @ plans[1] == pytest.approx(wanted_loss, abs=1e-9)
             rest = plans[1] - weights[1] * diamond.strategy

@@ -104,7 +104,7 @@ class Slowly:
         C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
         Gamma = (2 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L)) + self.K * self.lnT
-        fixed += mp.mpf("0.78") / self.rho**2 + self.K + 1
+        fixed += mp.mpf("0.78") / self.rho**2 + self.K + 2
 
         def side(Q: mp.mpf) -> mp.mpf:
             return fixed + mp.mpf("2.56") * mp.sqrt(self.K * self.lnT * (1 + Q))
@@ -118,7 +118,7 @@ class Slowly:
         Gamma = (45 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L))
         fixed += N * (mp.mpf("1.05") * self.K * self.lnT + 624 / self.rho**2) + self.K
-        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 3
+        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 4
         fixed += mp.mpf("2.51") * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
 
         def side(Q: mp.mpf) -> mp.mpf:

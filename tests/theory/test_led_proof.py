@@ -22,6 +22,7 @@ from surefoot.simulation.world import World, policy_seed
 
 ROUNDS = 4000
 WORLDS = ("stochastic-v1", "interior-safe-v1", "tight-margin-v1")
+RESTARTED = "switching-v1"  # losses are forgotten twice
 
 
 class Path(NamedTuple):
@@ -44,6 +45,7 @@ class Path(NamedTuple):
     closed: Any  # (T,) whether the round ended a batch of the follower
     lower: Floats  # (T + 1, m, K)
     counts: Floats  # (T + 1, K)
+    restarts: Any  # (T + 1,) how often losses were forgotten
 
     @property
     def fed(self) -> Floats:
@@ -60,6 +62,11 @@ class Path(NamedTuple):
         ends = [*np.flatnonzero(self.closed) + 1, len(self.arms)]
         starts = [0, *ends[:-1]]
         return [(int(a), int(b)) for a, b in zip(starts, ends, strict=True) if b > a]
+
+    def stretches(self) -> list[list[tuple[int, int]]]:
+        """The batches between two restarts."""
+        last = int(self.restarts[-1])
+        return [[batch for batch in self.batches() if self.restarts[batch[0]] == n] for n in range(last + 1)]
 
     def step(self, batch: tuple[int, int]) -> Floats:
         """Proposal times the sum of the estimates, for each arm."""
@@ -92,6 +99,7 @@ def path(name: str, seed: int = 11) -> Path:
         for key, value in now.items():
             rows[key].append(value.copy())
         rows["rates"].append(float(state.learner.learning_rates[0]))
+        rows["restarts"].append(int(state.trio.restarts[0]))
 
     for losses, costs in World(scenario, seed).blocks(ROUNDS):
         for of_arms, its_costs in zip(losses, costs, strict=True):
@@ -106,12 +114,13 @@ def path(name: str, seed: int = 11) -> Path:
             policy.tell(decision, float(of_arms[decision.arm]), its_costs[:, decision.arm].tolist())
             rows["closed"].append(state.batch_rounds[0] == 0)
     write()
-    assert state.trio.restarts[0] == 0
+    assert state.trio.restarts[0] == (2 if name == RESTARTED else 0)
+    assert not policy.contradicted
     ledger = WorldLedger(scenario.problem, Hindsight(scenario.mean_costs, scenario.problem.thresholds), [ROUNDS])
     ledger.add(np.array(rows["losses"]))
     best = ledger.settled().benchmarks[0]
     found = Path(scenario.problem, scenario.mean_costs, best, *(np.array(rows[key]) for key in Path._fields[3:]))
-    spent = sum(float((found.step(batch) ** 2).sum()) for batch in found.batches())
+    spent = sum(float((found.step(batch) ** 2).sum()) for batch in found.stretches()[-1])
     assert float(state.learner.spent[0]) == pytest.approx(spent, rel=1e-6)  # what is written down is what was fed
     return found
 
@@ -119,7 +128,7 @@ def path(name: str, seed: int = 11) -> Path:
 # Section 2: the proposal has its share
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, RESTARTED])
 def test_step_1_the_proposal_has_its_share(name: str) -> None:
     it = path(name)
     w = it.of_proposal[:, 2]
@@ -157,7 +166,7 @@ def test_step_1_an_arm_that_is_hardly_safe_would_leave_the_proposal_too_little()
 # Section 3: the follower, in batches
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, RESTARTED])
 def test_step_2_batches_take_small_steps(name: str) -> None:
     it, kept = path(name), 0
     longest, worst_uncut = 0.0, 0.0
@@ -178,41 +187,49 @@ def test_step_2_batches_take_small_steps(name: str) -> None:
     assert worst_uncut < -0.9  # with the plain mean for a baseline steps are too long
 
 
-def fed_regret(it: Path, best: Floats) -> tuple[float, float]:
-    """Left and right side of Step 2, for the truncation of a strategy."""
-    K = it.problem.n_arms
+def fed_regret(it: Path, best: Floats) -> list[tuple[float, float]]:
+    """Left and right side of Step 2 between restarts, for the truncation of a strategy."""
+    K, found = it.problem.n_arms, []
     u = (1 - K / ROUNDS) * best + 1 / ROUNDS
-    rows = np.arange(ROUNDS)
-    left = float((it.fed * (it.proposals[rows, it.arms] - u[it.arms])).sum())
-    squares = sum(it.rates[batch[0]] * (it.step(batch) ** 2).sum() for batch in it.batches())
-    return left, float(-np.log(K * u).sum() / it.rates[-1] + 0.78 * squares)
+    for batches in it.stretches():
+        rows = np.arange(batches[0][0], batches[-1][1])
+        arms = it.arms[rows]
+        left = float((it.fed[rows] * (it.proposals[rows, arms] - u[arms])).sum())
+        squares = sum(it.rates[first] * (it.step((first, end)) ** 2).sum() for first, end in batches)
+        rate = it.rates[batches[-1][0]]  # no less than after the last batch, when it may have been forgotten
+        found.append((left, float(-np.log(K * u).sum() / rate + 0.78 * squares)))
+    return found
 
 
-@pytest.mark.parametrize("name", [*WORLDS, "torn"])
+@pytest.mark.parametrize("name", [*WORLDS, "torn", RESTARTED])
 def test_step_2_the_leader_in_batches(name: str) -> None:
     it = path(name)
-    left, right = fed_regret(it, it.best)
-    assert left <= right + 1e-6
+    sides = fed_regret(it, it.best)
+    assert len(sides) == (3 if name == RESTARTED else 1)
+    assert all(left <= right + 1e-6 for left, right in sides)
     if name == "torn":
-        left, right = fed_regret(it, np.array([1.0, 0.0]))
+        ((left, right),) = fed_regret(it, np.array([1.0, 0.0]))
         assert left > 2 * right  # a strategy that has left the sets beats the bound
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, RESTARTED])
 def test_step_3_the_rate_tunes_itself(name: str) -> None:
     it = path(name)
-    scale, Q, spent, ranges = it.problem.n_arms * math.log(ROUNDS), 0.0, 0.0, 0.0
-    for batch in it.batches():
-        square = float((it.step(batch) ** 2).sum())
-        assert square <= 1 / (8 * it.rates[batch[0]] ** 2) + 2 / it.weight[batch[0] : batch[1]].min() ** 2 + 1e-9
-        spent, Q = spent + it.rates[batch[0]] * square, Q + square
-    ranges = 2 / float(it.weight.min()) ** 2
-    assert spent <= 2 * math.sqrt(scale * (1 + Q)) + 1 / (8 * it.rates[-1]) + ranges
-    assert 1 / it.rates[-1] <= 1 + math.sqrt((1 + Q) / scale)
-    assert spent > 0.5 * math.sqrt(scale * (1 + Q))  # it is of that order
+    scale, ranges = it.problem.n_arms * math.log(ROUNDS), 2 / float(it.weight.min()) ** 2
+    for batches in it.stretches():
+        Q, spent, rate = 0.0, 0.0, 1.0
+        for first, end in batches:
+            square = float((it.step((first, end)) ** 2).sum())
+            assert it.rates[first] == pytest.approx(rate)
+            assert square <= 1 / (8 * rate**2) + 2 / it.weight[first:end].min() ** 2 + 1e-9
+            spent, Q = spent + rate * square, Q + square
+            rate = min(rate, math.sqrt(scale / (1 + Q)))
+        assert spent <= 2 * math.sqrt(scale * (1 + Q)) + 1 / (8 * rate) + ranges
+        assert 1 / rate <= 1 + math.sqrt((1 + Q) / scale)
+        assert spent > 0.5 * math.sqrt(scale * (1 + Q))  # it is of that order
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, RESTARTED])
 def test_step_4_what_a_round_adds_on_average(name: str) -> None:
     it = path(name)
     x, played, weight = it.proposals[:-1], it.strategies[:-1], it.weight[:-1]
@@ -231,7 +248,7 @@ def test_step_5_counts_grow_by_an_eighth_at_most_between_looks() -> None:
     assert max((b - 1) / a for a, b in zip(counts[:-1], counts[1:], strict=True)) > 1.11
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, RESTARTED])
 def test_step_5_safe_weights(name: str) -> None:
     it = path(name)
     K, rho = it.problem.n_arms, it.problem.margin

@@ -20,7 +20,7 @@ class Bernstein(OneSided):
     Parameters
     ----------
     sides
-        "both" or "upper"; see `OneSided`.
+        "both", "upper" or "needed"; see `OneSided`.
 
     Notes
     -----

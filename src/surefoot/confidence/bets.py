@@ -21,7 +21,7 @@ class Mixture(OneSided):
     Parameters
     ----------
     sides
-        "both" or "upper"; see `OneSided`.
+        "both", "upper" or "needed"; see `OneSided`.
     bets
         Number of bets in the mixture.
     """

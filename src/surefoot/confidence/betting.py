@@ -22,7 +22,7 @@ class Betting(Mixture):
     Parameters
     ----------
     sides
-        "both" or "upper"; see `OneSided`.
+        "both", "upper" or "needed"; see `OneSided`.
     bets
         Number of bets in the mixture.
     nodes

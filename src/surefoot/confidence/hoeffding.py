@@ -18,7 +18,7 @@ class Hoeffding(OneSided):
     Parameters
     ----------
     sides
-        "both" or "upper"; see `OneSided`.
+        "both", "upper" or "needed"; see `OneSided`.
 
     Notes
     -----

@@ -23,7 +23,7 @@ class KLMixture(Mixture):
     Parameters
     ----------
     sides
-        "both" or "upper"; see `OneSided`.
+        "both", "upper" or "needed"; see `OneSided`.
     bets
         How many coins there are in the mixture.
 

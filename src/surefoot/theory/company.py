@@ -142,7 +142,7 @@ def company_slack(path: Followed) -> float:
 
 
 def try_followed(preset: str, mutation: Any, runs: int) -> Finding:
-    """What is said of every path of a preset."""
+    """What is said of every path of a preset. Paths that forget losses or end with the safe strategy are left out."""
     cls = SOLB if mutation is None else type(mutation.__name__ + "SOLB", (mutation, SOLB), {})
     outcomes = []
     for seed in range(runs):

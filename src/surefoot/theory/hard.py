@@ -312,7 +312,8 @@ def theorem_r(instance: Instance) -> Bound:
 
     The delta of the instance is not used. "mixing" is sqrt(Gamma) (S + sqrt(L*)), Gamma being the most that the squared
     safe weights add up to on average; "moving", "variance" and "range" are what the follower of the leader pays;
-    "failure" is for lower bounds that fail, with probability 1 / T.
+    "failure" is for lower or upper bounds that fail, with probability 2 / T at most: then the benchmark may leave the
+    safe set, or bounds contradict each other and the safe strategy is played from then on.
 
     References
     ----------
@@ -332,7 +333,7 @@ def theorem_r(instance: Instance) -> Bound:
         "moving": n_arms * log,
         "range": 0.78 / margin**2,
         "truncation": float(n_arms),
-        "failure": 1.0,
+        "failure": 2.0,
     }
     most = horizon + math.sqrt(horizon * gamma) / margin
     root = 2.56 * math.sqrt(n_arms * log)
@@ -353,8 +354,9 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
     Notes
     -----
     The terms of `theorem_r`, for a follower in company, and "shares" for what is lost against the plan in which the
-    follower's proposal is mixed with the safe strategy. "failure": lower bounds on K arms, and the upper bound that
-    would have been learnt for a safe arm, at the level delta / ((K - 1) m), fail with probability 3 / T at most.
+    follower's proposal is mixed with the safe strategy. "failure": lower bounds and upper bounds of all K arms, with
+    the upper bound that would have been learnt for a safe arm, at the level delta / ((K - 1) m), fail with probability
+    2 K / (K - 1) / T at most, so 4 / T. Otherwise no bounds contradict each other.
 
     References
     ----------
@@ -380,7 +382,7 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
         "range": epochs * 624 / margin**2,
         "shares": shares,
         "truncation": float(n_arms),
-        "failure": 3.0,
+        "failure": 4.0,
     }
     most = 72 * horizon + 40 * math.sqrt(horizon * gamma) / margin
     root = 2.61 * math.sqrt(epochs * n_arms * log)
