@@ -23,8 +23,8 @@ from surefoot.rules import Floats
 from surefoot.simulation.world import BLOCK_NUMBERS, policy_seed
 
 PRESETS = ("paper", "practical")
-SIZES = {10_000: 60, 100_000: 10}  # rounds: seeds for each worker
-REPEATS = 5
+SIZES = {10_000: 400, 100_000: 40}  # rounds: seeds for each worker; a call has a fixed cost of some 10 ms
+REPEATS = 4
 
 
 def solb(preset: str) -> Callable[[sf.Problem, int], sf.SOLB]:

@@ -344,7 +344,7 @@ def test_lists_for_machines() -> None:
     listed = data("policies")
     assert [one["policy"] for one in listed] == list(REGISTRY)
     assert listed[0]["kind"] == "hard"
-    assert set(listed[0]["allowed"]["preset"]) == {"paper", "guaranteed", "practical"}
+    assert set(listed[0]["allowed"]["preset"]) == {"paper", "guaranteed", "practical", "led"}
     assert listed[0]["allowed"]["confidence"] == list(FAMILY)
     assert listed[0]["options"]["preset"] == "practical"
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
-    "estimate (docs/choosing.md){}. It pays when less has been lost than by playing the safe strategy alone, other "
-    "arms being as much worse than that as the best is better; this figure tells the order of magnitude only."
+    "estimate (docs/choosing.md){}. It pays once it has lost less than the safe strategy alone would have. This "
+    "assumes that the other arms are as much worse than the safe strategy as the best is better. Read it as an order "
+    "of magnitude."
 )
-SOONER = "; practical is mostly much sooner, as a program that plays few arms leads it"
+SOONER = "; practical is mostly much sooner, because it follows a linear program that plays few arms"
 
 
 def print_plan(

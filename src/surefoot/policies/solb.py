@@ -112,7 +112,7 @@ class SOLB(Guarded):
         Seed of the policy's random generator.
     preset
         "practical": the same guarantee of safety as the paper's at a fraction of the regret
-        (`surefoot.policies.practical`); "led": nearly the regret of that, with a bound on its mean
+        (`surefoot.policies.practical`); "led": mostly a little more regret, with a bound on its mean
         (`surefoot.policies.led`); "guaranteed": a better bound and more regret; or "paper": the paper to the letter.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
