@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import tomllib
 import warnings
 from collections.abc import Callable
@@ -16,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import surefoot as sf
-from benchmarks.practical import FIRST_SEED, GRID, SEEDS, STUDY, Fresh, T, around, markdown
+from benchmarks.practical import FIRST_SEED, GRID, SEEDS, STUDY, T, around, least_times, markdown
 from surefoot.analysis.statistics import Interval, mean_interval
 from surefoot.policies.base import Contradiction
 from surefoot.rules import Floats
-from surefoot.simulation.world import World
 
 PRESETS = ("practical", "led")
 
@@ -91,20 +89,8 @@ def built_in(seed: int, id: str, **options: Any) -> sf.Scenario:
 
 
 def cost_of_a_round(repeats: int = 7) -> None:
-    """The least processor time of a round of each preset, in turns."""
     for n_arms, m in ((5, 1), (50, 3)):
-        scenario = Fresh("stochastic", n_arms, m)(FIRST_SEED)
-        best = dict.fromkeys(PRESETS, float("inf"))
-        for _ in range(repeats):
-            players = {preset: sf.SOLB(scenario.problem, 1, preset=preset) for preset in PRESETS}
-            spent = dict.fromkeys(PRESETS, 0.0)
-            for losses, costs in World(scenario, FIRST_SEED).blocks(T):
-                room = np.empty(losses.shape), np.empty(len(losses))
-                for preset, policy in players.items():
-                    started = time.process_time()
-                    policy.live(losses, costs, *room)
-                    spent[preset] += time.process_time() - started
-            best = {preset: min(best[preset], spent[preset] / T) for preset in PRESETS}
+        best = least_times(sf.SOLB, PRESETS, n_arms, m, repeats)
         told = ", ".join(f"{name} {1e9 * t:,.0f} ns" for name, t in best.items())
         print(f"K = {n_arms}, m = {m}: {told}, {best['led'] / best['practical']:.2f} times", flush=True)
 

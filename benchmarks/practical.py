@@ -7,7 +7,7 @@ others. A "fresh" world is another instance for every seed, drawn at random.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
@@ -300,21 +300,26 @@ def cross(each: int = SEEDS) -> None:
     print(f"\nthe cross, {len(CROSS)} cells: {tally}", flush=True)
 
 
+def least_times(made: Any, presets: Sequence[str], n_arms: int, m: int, repeats: int) -> dict[str, float]:
+    """The least processor time of a round of each preset, over whole runs in turns."""
+    scenario = Fresh("stochastic", n_arms, m)(FIRST_SEED)
+    best = dict.fromkeys(presets, float("inf"))
+    for _ in range(repeats):
+        players = {preset: made(scenario.problem, 1, preset=preset) for preset in presets}
+        spent = dict.fromkeys(presets, 0.0)
+        for losses, costs in World(scenario, FIRST_SEED).blocks(T):
+            room = np.empty(losses.shape), np.empty(len(losses))
+            for preset, policy in players.items():
+                started = time.process_time()
+                policy.live(losses, costs, *room)
+                spent[preset] += time.process_time() - started
+        best = {preset: min(best[preset], spent[preset] / T) for preset in presets}
+    return best
+
+
 def cost_of_a_round(repeats: int = 5) -> None:
-    """Whole runs, in turns: the least processor time of each preset."""
     for made, n_arms, m in ((sf.SOLB, 5, 1), (sf.SOLB, 50, 3), (sf.COLB, 5, 1), (sf.COLB, 50, 3)):
-        scenario = Fresh("stochastic", n_arms, m)(FIRST_SEED)
-        best = dict.fromkeys(("paper", "practical", "guaranteed"), float("inf"))
-        for _ in range(repeats):
-            players = {preset: made(scenario.problem, 1, preset=preset) for preset in best}
-            spent = dict.fromkeys(best, 0.0)
-            for losses, costs in World(scenario, FIRST_SEED).blocks(T):
-                room = np.empty(losses.shape), np.empty(len(losses))
-                for preset, policy in players.items():
-                    started = time.process_time()
-                    policy.live(losses, costs, *room)
-                    spent[preset] += time.process_time() - started
-            best = {preset: min(best[preset], spent[preset] / T) for preset in best}
+        best = least_times(made, ("paper", "practical", "guaranteed"), n_arms, m, repeats)
         told = ", ".join(f"{name} {1e9 * t:,.0f} ns ({t / best['paper']:.2f}x)" for name, t in best.items())
         print(f"processor time of a round of {made.__name__}, K = {n_arms}, m = {m}, T = {T:,}: {told}", flush=True)
 

@@ -19,6 +19,7 @@ from surefoot.reporting.results import PolicyResult, ScenarioResult, results
 from surefoot.reporting.simplex import BEST, PLAYED, PROPOSAL, REST, SAFE, points, subject, two_plans
 from surefoot.reporting.standings import standings
 from surefoot.reporting.style import ARMS, COLOURS, Look, styled
+from surefoot.simulation.world import policy_seed
 
 HORIZON = 60
 
@@ -156,6 +157,25 @@ class TestHow:
         how, told = self.of([1.0, 0.0])
         assert how == "broken"
         assert told == "broke 1 of 2 guardrails, in 100 % of the rounds: spend averaged 0.9 against a limit of 0.5."
+
+    @pytest.mark.parametrize(
+        ("over", "told"),
+        [
+            (0.51, "kept both guardrails in 1 of 2 runs, and was over in 50 % of the rounds, but by little: "),
+            (1.0, "broke 1 of 2 guardrails in 1 of 2 runs, in 50 % of the rounds: "),
+        ],
+    )
+    def test_only_some_runs_were_over(self, over: float, told: str) -> None:
+        problem, losses = sf.Problem(2, [0.5, 0.5], HORIZON), sf.losses.Fixed([0.5, 0.5])
+        scenario = sf.Scenario("x-v1", problem, losses, self.costs, guardrails=("spend", "refusals"))
+        share = {policy_seed(0): 0.0, policy_seed(1): over}
+
+        def made(problem: sf.Problem, seed: int) -> Plays:
+            return Plays([[share.get(seed, 0.0), 1.0 - share.get(seed, 0.0)]])
+
+        (found,) = results(sf.simulate(scenario, {"p": made}, 2, workers=1))
+        assert only(found).final["violating_runs"] == 1
+        assert story.sentence(only(found), found).text.startswith(told)
 
     def test_far_over_in_a_few_rounds_is_not_little_although_the_average_is_low(self) -> None:
         how, told = self.of([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * (HORIZON - 2))

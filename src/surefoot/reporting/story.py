@@ -83,9 +83,13 @@ def of_guardrails(policy: PolicyResult, scenario: ScenarioResult, done: str) -> 
         return f"kept {which} in every round{runs}"
     share, shares = percent(final["rounds_in_violation"] / final["round"]), over(policy, scenario)
     worst = [i for i in np.argsort(np.negative(shares), kind="stable").tolist() if shares[i] > LITTLE]
+    seeds, violating = final["seeds"], final["violating_runs"]
     if done == CLOSE:
-        return f"was over in {share} of the rounds, but by little: {named(policy, scenario, int(np.argmax(shares)))}"
+        some = f"kept {which} in {seeds - violating} of {seeds} runs, and " if violating < seeds else ""
+        closest = named(policy, scenario, int(np.argmax(shares)))
+        return f"{some}was over in {share} of the rounds, but by little: {closest}"
     broken = "the guardrail" if count == 1 else f"{len(worst)} of {count} guardrails"
+    broken += f" in {violating} of {seeds} runs" if violating < seeds else ""
     more = len(worst) - MOST_NAMED
     told = listed([named(policy, scenario, i) for i in worst[:MOST_NAMED]] + ([f"{more} more"] if more > 0 else []))
     return f"broke {broken}, in {share} of the rounds: {told}"
