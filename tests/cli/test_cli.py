@@ -532,3 +532,14 @@ def test_completion_is_installed_and_works_in_a_shell(tmp_path: Path) -> None:
     help = call("--help")[1]
     assert "--install-completion" in help
     assert "--show-completion" in help
+
+
+def test_the_league_takes_the_options_of_an_engine(tmp_path: Path) -> None:
+    """They reach the check at the door: nothing is compiled or written before it."""
+    code, _, said = call("league", "--out", tmp_path / "league", "--scheduler", "tcp://127.0.0.1:1")
+    assert code == 2
+    assert "scheduler must be an address, and go with engine 'dask'" in " ".join(said.split())
+    code, _, said = call("league", "--out", tmp_path / "league", "--engine", "dask", "--scheduler", "x", "--workers", 2)
+    assert code == 2
+    assert "workers must be left out with a scheduler" in " ".join(said.split())
+    assert not (tmp_path / "league").exists()

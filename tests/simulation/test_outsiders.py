@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import surefoot as sf
 from surefoot.kernels.episode import Algorithm
 from surefoot.kernels.layout import saved
 from surefoot.rules import SHARE, Floats
 from surefoot.simulation.simulate import Options, Simulation, carried_out, prepared
+from surefoot.simulation.tasks import Task
+from surefoot.simulation.world import policy_seed
 
 PROBLEM = sf.Problem(3, [0.5], 200)
 SCENARIO = sf.Scenario("mine-v1", PROBLEM, sf.losses.Bernoulli([0.2, 0.5, 0.9]), sf.costs.Bernoulli([[0.9, 0.4, 0.1]]))
@@ -191,3 +196,31 @@ def test_what_is_finished_is_kept_when_a_policy_breaks() -> None:
     with pytest.raises(RuntimeError, match="broken"):
         carried_out([simulation], Options.checked(workers=1))
     assert simulation.run().table.num_rows == 1
+
+
+def test_a_factory_may_make_policies_of_different_kinds() -> None:
+    """Compiled, from outside, and without a proposal: each seed has the rows that it has alone."""
+    kinds = {policy_seed(0): sf.COLB, policy_seed(1): sf.EpsilonGreedy, policy_seed(2): Outsider}
+
+    def made(problem: sf.Problem, seed: int) -> Any:
+        return kinds.get(seed, sf.COLB)(problem, seed)
+
+    def column(run: sf.Run, name: str) -> list[Any]:
+        return list(run.table.column(name).to_pylist())
+
+    simulation = Simulation(prepared(SCENARIO, {"a": made}, 3, [50, 200]))
+    result = simulation.work.do(Task(0, ("a",), [0, 1, 2], 600), lambda rounds: None, Event())  # all in one task
+    assert result.error is None
+    together = parquet.read_table(pa.BufferReader(result.content))
+    assert [value is None for value in together.column("proposal").to_pylist()] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
+    for seed, cls in enumerate(kinds.values()):
+        alone = sf.simulate(SCENARIO, {"a": cls}, [seed], [50, 200], workers=1)
+        for name in ("strategy", "proposal", "safe_weight", "empty_rounds", "clean", "benchmark_kept", "regret"):
+            assert together.column(name).to_pylist()[2 * seed : 2 * seed + 2] == column(alone, name), (name, cls)
