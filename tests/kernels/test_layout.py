@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -552,12 +551,11 @@ def test_every_door_of_the_package_has_a_name_of_its_own() -> None:
             doors.append(("restore", algorithm._restore, algorithm.restore))
         if algorithm.update is not None:
             doors.append(("tell", algorithm.update, algorithm.tell))
-            for kind in itertools.product([False, True], repeat=3):
-                play = algorithm.play(queued=kind[0], against=kind[1], drawn=kind[2])
-                doors.append((f"play {kind}", algorithm.update, play))
+            for queued in (False, True):
+                doors.append((f"play {queued}", algorithm.update, algorithm.play(queued=queued)))
         for what, kernel, door in doors:
             owners.setdefault((door.__module__, door.__qualname__), set()).add((what, algorithm.state, kernel))
-    assert len(owners) > 200
+    assert len(owners) > 90
     assert all(len(of_one_name) == 1 for of_one_name in owners.values())
 
 

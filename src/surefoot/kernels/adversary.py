@@ -5,6 +5,8 @@ The block of losses holds coins, uniform numbers from [0, 1), until an adversary
 
 from typing import NamedTuple
 
+import numpy as np
+
 from surefoot.kernels.compile import compiled
 from surefoot.kernels.types import Floats
 
@@ -19,6 +21,10 @@ class Foe(NamedTuple):
     means: Floats  # (K,) of the losses, unless raised
     strength: float  # by how much the mean of the target is raised
     counts: Floats  # (K,) how often each arm was played
+
+
+NOBODY = Foe(MOST_PLAYED, np.zeros(0), 0.0, np.zeros(0))
+"""For losses that answer to nobody; they are left as they are."""
 
 
 @compiled

@@ -14,8 +14,8 @@ from surefoot.kernels.compile import compiled, compiled_apart
 from surefoot.kernels.counter import COSTS, LOSSES, TILE, UNIT, fill_uniform, uniform, unit, words
 from surefoot.kernels.types import Floats, Integers
 
-FLIPS, DRIFT, BETA = 0, 1, 2
-"""Coin flips with the means of a phase; with means on the way from one phase to the next; Beta distributions."""
+UNDRAWN, FLIPS, DRIFT, BETA = -1, 0, 1, 2
+"""Nothing is drawn; coin flips with the means of a phase, or with means on the way to the next; Beta distributions."""
 HALF_UNIT = 2.0**-32
 LOG_4, LOG_5 = math.log(4.0), math.log(5.0)
 TURN = 2.0 * math.pi * HALF_UNIT
@@ -44,6 +44,10 @@ def flips(seed: int, means: Floats, at: Sequence[int] = (), way: float = 0.0) ->
     unused, phases = np.zeros((0, 0)), np.array(at, np.int64)
     kind, first, tile = DRIFT if way else FLIPS, np.zeros(1, np.int64), np.zeros(TILE)
     return Drawn(kind, seed, first, means, phases, float(way), unused, unused, tile)
+
+
+FILLED = flips(0, np.zeros((1, 0, 0)))._replace(kind=UNDRAWN)
+"""For costs that are there already."""
 
 
 @compiled

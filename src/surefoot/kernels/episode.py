@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 from surefoot.kernels.adversary import respond
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_door, merged
 from surefoot.kernels.costs import observe as observe_costs
-from surefoot.kernels.draws import draw_costs
+from surefoot.kernels.draws import UNDRAWN, draw_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
 from surefoot.kernels.ledger import add_round
 from surefoot.kernels.notes import next_stop, note, note_waiting
@@ -99,34 +99,39 @@ def tell(floats, integers, {self._chance}rows, observed):
 """
         return self._entrance(source, "tell", self.update, step=self.step)
 
-    def play(self, *, queued: bool = False, against: bool = False, drawn: bool = False) -> Callable[..., int]:
-        """Play a block of rounds; made when it is first asked for, one for each combination of what may be.
+    def play(self, *, queued: bool = False) -> Callable[..., int]:
+        """Play a block of rounds; made when it is first asked for.
 
-        It takes the two buffers, a generator, an eye, the `Notes`, losses, costs, strategies, safe weights, room for
-        the costs of a round and the round of the block to begin with; then a queue and what happens to feedback, if
-        feedback is queued; a `Foe`, if one answers; and a model of the costs, if they are drawn when an arm is played.
+        It takes the two buffers, a number from [0, 1) for each draw (a policy that draws random numbers of its own: a
+        generator), an eye, the `Notes`, losses, costs, strategies, safe weights, room for the costs of a round and the
+        round of the block to begin with; then a `Foe` (or `NOBODY`), a model of the costs, which are drawn when an arm
+        is played (or `FILLED`), and, if feedback is queued, the queue and what happens to feedback.
 
         It returns the number of rounds of the block when it has played them. If the safe set was found empty in round
         t, it returns -(t + 1): call again, to begin with the round after it, or with that same round if feedback is
         queued, because the round is not over then.
         """
-        name = "play" + "_queued" * queued + "_against" * against + "_drawn" * drawn
+        name = "play" + "_queued" * queued
         if name not in self._plays:
-            source = self._play_source(name, queued, against, drawn)
+            source = self._play_source(name, queued)
             self._plays[name] = self._entrance(source, name, self.update, step=self.step)
         return self._plays[name]
 
-    def _play_source(self, name: str, queued: bool, against: bool, drawn: bool) -> str:
-        further = ", queue, fates" * queued + ", foe" * against + ", model" * drawn
+    def _play_source(self, name: str, queued: bool) -> str:
+        further = ", queue, fates" * queued
         watched = "known" in getattr(self.state, "_fields", ())
+        source, drawn_at = ("generator", "generator.random()") if self.random else ("uniforms", "uniforms[t]")
         choose = f"""
         for a in range(strategy.size):
             strategies[t, a] = strategy[a]
         safe_weights[t] = state.safe_weight[0]
-        {"respond(foe, losses, t, strategy)" * against}
-        arm = draw(strategy, generator.random())
-        {"foe.counts[arm] += 1.0" * against}
-        {"draw_costs(model, costs, t, arm)" * drawn}
+        if answered:
+            respond(foe, losses, t, strategy)
+        arm = draw(strategy, {drawn_at})
+        if answered:
+            foe.counts[arm] += 1.0
+        if model.kind != UNDRAWN:
+            draw_costs(model, costs, t, arm)
         if accounted:
             add_round(notes.account, t, losses, strategy, state.safe_weight[0])
         weight = 1.0 - state.safe_weight[0]
@@ -157,10 +162,12 @@ def tell(floats, integers, {self._chance}rows, observed):
             slot = due(queue)
 """
         return f"""
-def {name}(floats, integers, generator, eye, notes, losses, costs, strategies, safe_weights, observed, begin{further}):
+def {name}(floats, integers, {source}, eye, notes, losses, costs, strategies, safe_weights, observed, begin, foe,
+         model{further}):
     state = opened(floats, integers)
     strategy = state.strategy
     stop, accounted = next_stop(notes), notes.stops.size > 0
+    answered = foe.means.size > 0
     for t in range(begin, len(losses)):
         if t == stop:
             {"note_waiting(notes, queue)" * queued}
@@ -230,7 +237,7 @@ def observe(floats, integers, arm, costs):
             source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
             retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
             note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
-            **names,
+            UNDRAWN=UNDRAWN, **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door

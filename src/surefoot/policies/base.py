@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import surefoot.policies.saving as saving
-from surefoot.kernels.adversary import Foe
-from surefoot.kernels.draws import Drawn
+from surefoot.kernels.adversary import NOBODY, Foe
+from surefoot.kernels.draws import FILLED, Drawn
 from surefoot.kernels.episode import Algorithm, draw
 from surefoot.kernels.layout import Draft
 from surefoot.kernels.notes import UNNOTED, Notes
@@ -61,12 +61,12 @@ class Setting(NamedTuple):
     """How the rounds of a simulated block go, where they are not plain."""
 
     waiting: Waiting | None  # feedback does not come at once
-    foe: Foe | None  # an adversary turns the losses, which are coins until then, into losses
-    model: Drawn | None  # the costs of an arm are drawn when it is played
+    foe: Foe  # an adversary turns the losses, which are coins until then, into losses
+    model: Drawn  # the costs of an arm are drawn when it is played
     notes: Notes  # what is noted at checkpoints
 
 
-PLAIN = Setting(None, None, None, UNNOTED)
+PLAIN = Setting(None, NOBODY, FILLED, UNNOTED)
 
 
 class ShownLeaf(property):
@@ -470,13 +470,19 @@ class Policy(Generic[S]):
         self, losses: Floats, costs: Floats, strategies: Floats, safe_weights: Floats, setting: Setting
     ) -> None:
         waiting, foe, model, notes = setting
-        play = self.algorithm.play(queued=waiting is not None, against=foe is not None, drawn=model is not None)
-        further = (*(waiting or ()), *(one for one in (foe, model) if one is not None))
-        block = self._rng, self._eye or IDLE, notes, losses, costs, strategies, safe_weights, self._heeded
+        play, further = self.algorithm.play(queued=waiting is not None), (foe, model, *(waiting or ()))
+        uniforms = None if self._draws else self._rng.random(len(losses))
+        chance = self._rng if uniforms is None else uniforms
+        block = chance, self._eye or IDLE, notes, losses, costs, strategies, safe_weights, self._heeded
         played = play(*self._buffers, *block, 0, *further)
         while played < 0:
+            begun = -played
+            if uniforms is not None:  # what `_recover` draws comes before the draws of later rounds
+                cast(np.random.PCG64, self._rng.bit_generator).advance(begun - len(losses))
             self._recover()
-            again = -played - (waiting is not None)  # that round is not over
+            if uniforms is not None:
+                self._rng.random(out=uniforms[begun:])
+            again = begun - (waiting is not None)  # that round is not over
             played = play(*self._buffers, *block, again, *further)
 
     def _warn(self) -> None:

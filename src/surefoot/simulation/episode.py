@@ -21,7 +21,8 @@ from surefoot.analysis.ledger import columns as account_columns
 from surefoot.environments.feedback import DRAWS, Feedback
 from surefoot.environments.losses import Adversary, Seen
 from surefoot.environments.scenario import Scenario
-from surefoot.kernels.adversary import respond
+from surefoot.kernels.adversary import NOBODY, respond
+from surefoot.kernels.draws import FILLED
 from surefoot.kernels.layout import Layout
 from surefoot.kernels.ledger import PlayRows
 from surefoot.kernels.notes import NOWHERE, UNNOTED, new_notes, note, note_waiting
@@ -175,7 +176,7 @@ class Episode:
         if isinstance(player, Policy) and self._compiled:
             account = self._notes.account._replace(mean_costs=block.mean_costs)
             notes = UNNOTED if self._at is None else self._notes._replace(account=account)
-            setting = Setting(waiting, world.foe, world.model, notes)
+            setting = Setting(waiting, world.foe or NOBODY, world.model or FILLED, notes)
             player.live_in(losses, costs, strategies, safe_weights, setting)
         elif not isinstance(player, Policy) or self.scenario.adaptive:
             self._ask_and_tell(block, strategies, safe_weights, waiting, world)
@@ -332,7 +333,7 @@ def warm_up(player: Any, scenario: Scenario) -> None:
     if feedback is not None:
         waiting = Waiting(empty_queue(problem, feedback), feedback.fates(np.zeros((1, DRAWS))))
     if plays_compiled(player, scenario):
-        player.live_in(*block, Setting(waiting, world.foe, world.model, UNNOTED))
+        player.live_in(*block, Setting(waiting, world.foe or NOBODY, world.model or FILLED, UNNOTED))
     elif scenario.adaptive:
         player.tell(player.ask(), 0.0, np.zeros(shape[0]))
     elif waiting is None:
