@@ -255,7 +255,7 @@ def studies_page() -> str:
             "# Study files\n",
             "A study file says which policies meet which scenarios, with how many seeds. `surefoot init` writes this "
             "example, `surefoot run study.toml` runs it, and with `--dry-run` it says how long that takes. "
-            "[Simulate](../lab.md#studies) is the guide, and says what [grids](../lab.md#grids) are.\n",
+            "[Studies](../studies.md) is the guide, and says what [grids](../studies.md#grids) are.\n",
             "```toml",
             EXAMPLE.format(name="study.toml").rstrip(),
             "```\n",

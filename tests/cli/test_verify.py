@@ -88,8 +88,9 @@ def test_the_page_has_every_claim(claims: Any, tmp_path: Path) -> None:
         for part in (claim.sentence, claim.family, claim.pathwise, f"800 runs: {claim.test}", f"**{verdict}**"):
             assert part in section
         for words in claim.mutations:
-            assert f"- With {words}: " in section
-    assert "- With two: held; held in [200]." in page
+            assert f"- Mutation, {words}: " in section
+    assert "- Mutation, two: held; held in [200]." in page
+    assert "**1 of 3 claims held.**" in page
 
 
 def test_a_page_of_some_claims_says_so(tmp_path: Path) -> None:

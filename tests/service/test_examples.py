@@ -1,4 +1,4 @@
-"""docs/service.md: its shell commands work, and its tables are complete."""
+"""docs/service.md and docs/operate.md: their shell commands work, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from surefoot.service.problems import TITLES
 from tests.servers import Server
 from tests.service.conftest import Api
 
-PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "service.md").read_text(encoding="utf-8")
 SCRIPT = "\n".join(re.findall(r"^```bash\n(.*?)^```$", PAGE, re.M | re.S))
 
 
@@ -51,7 +52,7 @@ def test_every_problem_and_every_metric_is_explained(api: Api) -> None:
     table = PAGE[PAGE.index("## Errors") : PAGE.index("## Keys and roles")]
     for kind in set(TITLES) - {"internal"}:
         assert re.search(rf"\b{kind}\b", table), kind
-    metrics = PAGE[PAGE.index("## Metrics") :]
+    metrics = (DOCS / "operate.md").read_text(encoding="utf-8")
     for name in re.findall(r"^# TYPE (\w+) (?:gauge|counter|histogram)", api.client.get("/metrics").text, re.M):
         if not name.endswith("_created"):
             assert f"`{name}`" in metrics, name

@@ -21,15 +21,21 @@ from surefoot.theory.catalogue import CLAIMS, claim
 from surefoot.theory.durations import Duration, estimate
 from surefoot.theory.verify import Result, verify
 
-INTRODUCTION = (
-    "# Verification",
-    "",
-    "Claims of the paper and ours, tried on the policies as they are and on mutations that are wrong in one way each.",
-    "A claim is **held** if it survives its trial and the same trial refutes every mutation; it is **refuted** at a",
-    "level of 0.001, or by a single path on which a statement about all paths fails; else it is **not decided**.",
-    "A least slack of 1e-09 is that of an equality: so much is granted to rounding.",
-    "",
-)
+READING = """
+How to read this page:
+
+- A claim is **held** if it survives its trial and the same trial refutes every mutation. It is **refuted** at a level
+  of 0.001, or by a single path on which a statement about all paths fails. Otherwise it is **not decided**. A trial can
+  refute a claim, not prove it; the mutations show that it would notice a mistake.
+- "0 of 2000 runs fail (probability at most 0.05: refuted from 132 on)": each run may fail with a probability of at most
+  0.05, so 132 failures or more would refute the claim.
+- A run or path is *clean* if every true mean was within its bounds in every round.
+- The *least slack* is how close a path came to breaking an inequality. A slack of 1e-09 or 1e-07 is that of an
+  equality, up to rounding.
+- "The closed form says 2.6e+05 of 2,000": at this horizon the theorem's bound is larger than the number of rounds, so
+  the trial tests the steps of its proof instead.
+- The *power* is the probability with which a wrong claim is refuted.
+"""
 COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}
 
 
@@ -106,21 +112,28 @@ def line(result: Result, width: int) -> str:
 def page(results: list[Result], command: str) -> str:
     """The evidence as Markdown, with the command that reproduces it."""
     seconds = sum(result.seconds for result in results)
-    made = f"Made by `{command}` with surefoot {surefoot.__version__}, Python {platform.python_version()}."
+    held = sum(result.verdict == "held" for result in results)
     lines = [
-        *INTRODUCTION,
-        f"{made} {seconds:.0f} s of processor time. Seeds are 0, 1, 2, ...",
+        "# Verification",
         "",
-        "| claim | verdict | runs | figures |",
+        "For readers who ask whether the code does what the theorems say.",
+        f"**{held} of {counted(len(results), 'claim')} held.** Each was tried on the policies as they are, and on",
+        "mutations that are wrong in one way each.",
+        "",
+        f"Made by `{command}` with surefoot {surefoot.__version__}, Python {platform.python_version()}.",
+        f"All trials together took {seconds:,.0f} s. Seeds are 0, 1, 2, ...",
+        "",
+        "| claim | verdict | runs | what it says |",
         "|---|---|---|---|",
     ]
-    lines += [f"| {r.claim.name} | {r.verdict} | {r.runs:,} | {r.finding.figures} |" for r in results]
+    lines += [f"| {r.claim.name} | {r.verdict} | {r.runs:,} | {r.claim.sentence} |" for r in results]
+    lines += READING.rstrip().split("\n")
     for result in results:
         tried = result.claim
         lines += ["", f"## {tried.name}", "", tried.sentence, "", f"- Tried on: {tried.family}."]
         lines += [f"- On every path: {tried.pathwise}."] if tried.pathwise else []
         lines += [f"- Test, {result.runs:,} runs: {tried.test}.", f"- **{result.verdict}**: {result.finding.figures}."]
         lines += [
-            f"- With {words}: {finding.verdict}; {finding.figures}." for words, finding in result.mutations.items()
+            f"- Mutation, {words}: {finding.verdict}; {finding.figures}." for words, finding in result.mutations.items()
         ]
     return "\n".join(lines) + "\n"

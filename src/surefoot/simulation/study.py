@@ -61,7 +61,7 @@ horizon = 20_000
 # thresholds = [0.5]            # one per cost
 # horizon = 50_000
 
-# Any value of a scenario or a policy may be a grid: every combination is a cell of the study (docs/lab.md).
+# Any value of a scenario or a policy may be a grid: every combination is a cell of the study (docs/studies.md).
 # [[scenarios]]
 # id = "lower-bound-v1"
 # name = "margins"
