@@ -6,7 +6,7 @@ OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/
     tests/storage/test_migrations.py tests/experiments/test_order.py tests/service/test_routes.py \
     tests/service/test_ofrep.py tests/client/test_client.py
 
-.PHONY: demo test test-oldest site docs fuzz coverage bench clean
+.PHONY: demo test test-cuda test-oldest site docs fuzz coverage bench clean
 
 demo: .venv/ready
 	$(BIN)/surefoot demo
@@ -17,6 +17,13 @@ test: .venv/ready-dev
 	$(BIN)/mypy
 	$(BIN)/pytest -n 3 --dist loadfile
 	$(BIN)/surefoot verify --quick
+
+# the tests that need a GPU of NVIDIA, and how fast it is; `make test` has them on a simulator, with tiny instances
+test-cuda: .venv/ready-cuda
+	$(BIN)/python -c "from numba import cuda; import sys; sys.exit(None if cuda.is_available() else 'there is no GPU here')"
+	$(BIN)/pytest -v tests/cuda
+	$(BIN)/python -m benchmarks.cuda agreement
+	$(BIN)/python -m benchmarks.cuda rates
 
 # the lowest versions of the dependencies that pyproject.toml allows; kernels are compiled again for that Numba
 test-oldest: .venv-oldest/ready
@@ -58,6 +65,10 @@ clean:
 
 .venv/ready-dev: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,test,lint,docs]"
+	touch $@
+
+.venv/ready-cuda: .venv/ready-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[cuda]"
 	touch $@
 
 .venv/ready-bench: .venv/ready

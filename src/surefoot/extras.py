@@ -11,6 +11,7 @@ EXTRAS = {
     "httptools": "serve",
     "httpx2": "client",
     "msgspec": "storage",
+    "numba_cuda": "cuda",
     "plotly": "serve",
     "prometheus_client": "serve",
     "psycopg": "postgres",

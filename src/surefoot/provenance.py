@@ -34,8 +34,8 @@ def _source() -> str:
 _SOURCE = _source()  # computed at import: files may be edited later, while the process still runs the old code
 
 
-def made_by() -> dict[str, Any]:
-    """The source code, libraries and machine that run simulations in this process.
+def made_by(**machine: Any) -> dict[str, Any]:
+    """The source code, libraries and machine that run simulations in this process; `machine` has more of the latter.
 
     ``source`` is the SHA-256 of the package's source code, ``versions`` those of the libraries, and ``machine`` the
     processor that kernels are compiled for, with its features (the width of its vectors sets the order of sums), and
@@ -44,6 +44,7 @@ def made_by() -> dict[str, Any]:
     named = {module.__name__: module.__version__ for module in (surefoot, numba, np, scipy)}
     _, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     machine = {
+        **machine,
         "cpu": cpu,
         "features": [name[1:] for name in features.split(",") if name.startswith("+")],
         "compiled": not numba.config.DISABLE_JIT,  # type: ignore[attr-defined]

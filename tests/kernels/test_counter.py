@@ -24,7 +24,7 @@ PUBLISHED = [
 
 
 def kernel(words: list[int], key: list[int]) -> list[int]:
-    return [int(word) for word in counter.philox(*map(np.uint64, words + key))]
+    return [int(word) for word in counter.philox(*map(np.uint32, words + key))]
 
 
 @given(words=st.lists(WORD64, min_size=4, max_size=4), key=st.lists(WORD64, min_size=2, max_size=2))

@@ -21,6 +21,7 @@ from surefoot.analysis.hindsight import TIED, Hindsight
 from surefoot.kernels.ledger import (
     Account,
     PlayRows,
+    WorldRows,
     add_play,
     add_world,
     play_rows,
@@ -56,6 +57,14 @@ class WorldLedger:
         self._has_safe = problem.safe is not None
         self._anchor = anchor(problem)
         self._solved: list[Floats] = []  # where vertices are not listed
+
+    @classmethod
+    def of(cls, problem: Problem, hindsight: Hindsight, rows: WorldRows) -> WorldLedger:
+        """The ledger of a world whose checkpoints are all settled."""
+        ledger = cls.__new__(cls)  # without the sums that it would need to go on
+        ledger._rows, ledger._hindsight, ledger._has_safe = rows, hindsight, problem.safe is not None
+        ledger._vertices = np.zeros((0, problem.n_arms)) if hindsight.vertices is None else hindsight.vertices
+        return ledger
 
     def add(self, losses: Floats) -> None:
         """Add the losses of a block of rounds."""

@@ -75,6 +75,9 @@ Figures = Annotated[
     ),
 ]
 EngineName = Annotated[Literal["threads", "dask"], typer.Option(help="Threads of this process, or workers of Dask.")]
+AnyEngine = Annotated[
+    Literal["threads", "dask", "cuda"], typer.Option(help="Threads of this process, workers of Dask, or a GPU.")
+]
 Scheduler = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler; by default Dask's workers are on this machine.")
 ]
@@ -114,7 +117,7 @@ def run(
     study: Annotated[Path, typer.Argument(help="A study file; `surefoot init` writes an example.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/NAME.")] = None,
     workers: Workers = None,
-    engine: EngineName = "threads",
+    engine: AnyEngine = "threads",
     scheduler: Scheduler = None,
     exact: Exact = False,
     figures: Figures = None,

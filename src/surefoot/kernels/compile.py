@@ -173,6 +173,7 @@ class _Kernel(registry.CPUDispatcher):
         unwrapped = {**options, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
         self._inner = _InnerKernel(function, targetoptions=unwrapped, pipeline_class=inner)
         self._cache = _KernelCache(function)
+        self._on_device: Any = None
 
     def compile(self, signature: Any) -> Any:
         """Load or compile with garbage collection paused: it would take a tenth of the time and find little."""
@@ -183,6 +184,15 @@ class _Kernel(registry.CPUDispatcher):
         finally:
             if looks_for_garbage:
                 gc.enable()
+
+    @property
+    def _CUDATypingContext__dispatcher(self) -> Any:  # noqa: N802
+        """The kernel for a GPU. Numba's compiler for CUDA looks here for it, under this name."""
+        if self._on_device is None:
+            from surefoot.kernels.device import device_kernel
+
+            self._on_device = device_kernel(self.py_func, merged=self.targetoptions.get("inline") == "always")
+        return self._on_device
 
     def __reduce__(self) -> str:
         return str(self.__qualname__)  # pickled by name

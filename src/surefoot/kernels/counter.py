@@ -2,7 +2,7 @@
 
 A number is a function of where it is used and of nothing else: the seed is the key, and the stream, the round, the arm,
 the guardrail and the attempt are the counter. So any number can be had at any time, in any order, on any machine, with
-integer arithmetic alone: words of 32 bits in variables of 64.
+integer arithmetic alone: words of 32 bits, and products of 64.
 
 ======  =====================================================
 word    bits
@@ -25,27 +25,25 @@ LOSSES, COSTS, FEEDBACK = 0, 1, 2
 """Streams: what numbers are for."""
 ROUND_BITS, GUARDRAIL_BITS = 24, 20
 
-WORD = np.uint64(0xFFFFFFFF)
+FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+FIRST_STEP, SECOND_STEP = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 HALF = np.uint64(32)
-FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-FIRST_FACTOR, SECOND_FACTOR = FACTORS
-FIRST_STEP, SECOND_STEP = STEPS
 ROUNDS = 10
 UNIT = 2.0**-53
 TILE = 256
 """Rounds that are filled together."""
-HIGH, LOW = np.uint64(5), np.uint64(6)
+HIGH, LOW = np.uint32(5), np.uint32(6)
 WIDTH = np.uint64(26)
 
 
 @compiled
 def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any, Any]:
-    """Four random words out of a counter of four words and a key of two; all of them are uint64 below 2^32."""
+    """Four random words out of a counter of four words and a key of two; all of them are uint32."""
     for _ in range(ROUNDS):
-        one, two = FIRST_FACTOR * c0, SECOND_FACTOR * c2
-        c0, c1, c2, c3 = (two >> HALF) ^ c1 ^ k0, two & WORD, (one >> HALF) ^ c3 ^ k1, one & WORD
-        k0, k1 = (k0 + FIRST_STEP) & WORD, (k1 + SECOND_STEP) & WORD
+        one, two = FIRST_FACTOR * np.uint64(c0), SECOND_FACTOR * np.uint64(c2)
+        c0, c2 = np.uint32(np.uint32(two >> HALF) ^ c1 ^ k0), np.uint32(np.uint32(one >> HALF) ^ c3 ^ k1)
+        c1, c3 = np.uint32(two), np.uint32(one)
+        k0, k1 = np.uint32(np.uint64(k0) + FIRST_STEP), np.uint32(np.uint64(k1) + SECOND_STEP)
     return c0, c1, c2, c3
 
 
@@ -53,15 +51,15 @@ def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, A
 def words(seed: int, stream: int, round_: int, arm: int, guardrail: int, attempt: int) -> tuple[Any, Any, Any, Any]:
     """The four words of a place."""
     key, at = np.uint64(seed), np.uint64(round_)
-    first = (at >> HALF) | np.uint64(stream << ROUND_BITS)
-    last = np.uint64(guardrail | (attempt << GUARDRAIL_BITS))
-    return philox(at & WORD, first, np.uint64(arm), last, key & WORD, key >> HALF)
+    first = np.uint32(np.uint32(at >> HALF) | np.uint32(stream << ROUND_BITS))
+    last = np.uint32(guardrail | (attempt << GUARDRAIL_BITS))
+    return philox(np.uint32(at), first, np.uint32(arm), last, np.uint32(key), np.uint32(key >> HALF))
 
 
 @compiled
 def unit(high: Any, low: Any) -> float:
     """A number from [0, 1) with 53 bits, out of two words."""
-    return UNIT * float(((high >> HIGH) << WIDTH) | (low >> LOW))
+    return UNIT * float(np.int64((np.uint64(high >> HIGH) << WIDTH) | np.uint64(low >> LOW)))
 
 
 @compiled

@@ -117,6 +117,12 @@ def tell(floats, integers, {self._chance}rows, observed):
             self._plays[name] = self._entrance(source, name, self.update, step=self.step)
         return self._plays[name]
 
+    def device_play(self, **sizes: int) -> Callable[..., int]:
+        """The same for a GPU, and for states of these sizes alone, which makes the code shorter."""
+        source = self._play_source("device_play", queued=False)
+        opener = self.layout.opener_of(**sizes)
+        return compiled_apart(self._made(source, "device_play", self.update, step=self.step, opened=opener))
+
     def _play_source(self, name: str, queued: bool) -> str:
         further = ", queue, fates" * queued
         watched = "known" in getattr(self.state, "_fields", ())
@@ -233,8 +239,9 @@ def observe(floats, integers, arm, costs):
 
     def _made(self, source: str, name: str, kernel: Any, **names: Any) -> Callable[..., Any]:
         """A generated function. Its name is unique for each pair of kernel and state."""
+        opened = names.pop("opened", None) or self.layout.opener
         door: Callable[..., Any] = executed(
-            source, name, kernel, opened=self.layout.opener, update=kernel, action=kernel, noted=noted,
+            source, name, kernel, opened=opened, update=kernel, action=kernel, noted=noted,
             retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
             note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
             UNDRAWN=UNDRAWN, **names,

@@ -160,10 +160,17 @@ class Layout:
         """The same, for compiled code."""
         return self.open if settings.DISABLE_JIT else merged(self._opened(_view))
 
-    def _opened(self, view: Any) -> Callable[[Floats, Integers], Any]:
-        opened: Callable[[Floats, Integers], Any] = executed(
-            self._source, "opened", self.kind, view=view, **self._classes
-        )
+    def opener_of(self, **sizes: int) -> Callable[[Floats, Integers], Any]:
+        """The same for states that have these sizes, so that a compiler knows where leaves are."""
+        return self.open if settings.DISABLE_JIT else merged(self._opened(_view, **sizes))
+
+    def _opened(self, view: Any, **sizes: int) -> Callable[[Floats, Integers], Any]:
+        source = self._source
+        for symbol, size in sizes.items():
+            source = source.replace(
+                f"    {symbol} = integers[{self.symbols.index(symbol)}]\n", f"    {symbol} = {size}\n"
+            )
+        opened: Callable[[Floats, Integers], Any] = executed(source, "opened", self.kind, view=view, **self._classes)
         return opened
 
     @cached_property

@@ -4,11 +4,12 @@ Sums that enter regret and violation are compensated (Kahan): row 0 of such an a
 that rounding has added to it.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
+from surefoot.kernels.layout import derived
 from surefoot.kernels.types import Floats, Integers
 
 OVER = 1e-12
@@ -22,24 +23,24 @@ TOGETHER = 4
 class WorldSums(NamedTuple):
     """Sums of the losses alone."""
 
-    losses: Floats  # (2, K) sum of l_t
-    squares: Floats  # (K, K) sum of e_t e_t^T, lower half; e_t(a) = l_t^T x^diamond - l_t(a)
-    gaps: Floats  # (4, K) scratch: e_t of some rounds
-    rounds: Integers  # (1,) added
+    losses: Annotated[Floats, derived(2, "K")]  # sum of l_t
+    squares: Annotated[Floats, derived("K", "K")]  # sum of e_t e_t^T, lower half; e_t(a) = l_t^T x^diamond - l_t(a)
+    gaps: Annotated[Floats, derived(TOGETHER, "K")]  # scratch: e_t of some rounds
+    rounds: Annotated[Integers, derived(1)]  # added
 
 
 class PlaySums(NamedTuple):
     """Sums of what a policy played."""
 
-    loss: Floats  # (2, 1) sum of l_t^T x_t
-    learning_loss: Floats  # (2, 1) sum of (1 - gamma_{t-1}) l_t^T x~_t
-    weighted_losses: Floats  # (2, K) sum of gamma_{t-1} l_t
-    violations: Floats  # (2, m) sum of [g_i^T x_t - alpha_i]^+
-    worst_margin: Floats  # (1,) least alpha_i - g_i^T x_t
-    allocation: Floats  # (K,) sum of x_t since the last checkpoint
-    rounds: Integers  # (1,) played
-    rounds_over: Integers  # (1,) in violation
-    rounds_until_loose: Integers  # (1,) before the first with a safe weight below LOOSE, or -1
+    loss: Annotated[Floats, derived(2, 1)]  # sum of l_t^T x_t
+    learning_loss: Annotated[Floats, derived(2, 1)]  # sum of (1 - gamma_{t-1}) l_t^T x~_t
+    weighted_losses: Annotated[Floats, derived(2, "K")]  # sum of gamma_{t-1} l_t
+    violations: Annotated[Floats, derived(2, "m")]  # sum of [g_i^T x_t - alpha_i]^+
+    worst_margin: Annotated[Floats, derived(1)]  # least alpha_i - g_i^T x_t
+    allocation: Annotated[Floats, derived("K")]  # sum of x_t since the last checkpoint
+    rounds: Annotated[Integers, derived(1)]  # played
+    rounds_over: Annotated[Integers, derived(1)]  # in violation
+    rounds_until_loose: Annotated[Integers, derived(1)]  # before the first with a safe weight below LOOSE, or -1
 
 
 class WorldRows(NamedTuple):

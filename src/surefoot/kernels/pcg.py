@@ -4,7 +4,7 @@ A stream is four words of 64 bits: the state and the increment of a linear congr
 words first (O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms", 2014, XSL-RR).
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,35 @@ def stream(seed: np.random.SeedSequence) -> Stream:
     first, second, third, fourth = seed.generate_state(4, np.uint64).tolist()
     increment = (third << BITS | fourth) << 1 & WHOLE | 1
     state = (increment + (first << BITS | second)) * MULTIPLIER + increment & WHOLE
+    return as_words(state, increment)
+
+
+def as_words(state: int, increment: int) -> Stream:
+    """A stream of this state and increment."""
     lower = (1 << BITS) - 1
     return np.array([state >> BITS, state & lower, increment >> BITS, increment & lower], np.uint64)
+
+
+def stored(rng: np.random.Generator) -> Stream:
+    """The stream of a generator with PCG64, where it stands."""
+    inner = cast(np.random.PCG64, rng.bit_generator).state["state"]
+    return as_words(inner["state"], inner["inc"])
+
+
+def load(rng: np.random.Generator, stream: Stream) -> None:
+    """Set a generator with PCG64 to where a stream stands.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one, other = np.random.default_rng(1), np.random.default_rng(2)
+    >>> load(other, stored(one))
+    >>> one.random() == other.random()
+    True
+    """
+    high, low, upper, lower = (int(word) for word in stream)
+    inner = {"state": high << BITS | low, "inc": upper << BITS | lower}
+    rng.bit_generator.state = {"bit_generator": "PCG64", "state": inner, "has_uint32": 0, "uinteger": 0}
 
 
 @compiled

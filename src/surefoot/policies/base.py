@@ -613,11 +613,16 @@ class WithoutOptions(Policy[S]):
 
 def generator(seed: Seed) -> np.random.Generator:
     """The generator of a policy, whose stream differs from ``np.random.default_rng(seed)``."""
+    return np.random.Generator(np.random.PCG64(sequence(seed)))
+
+
+def sequence(seed: Seed) -> np.random.SeedSequence:
+    """What the generator of a policy is made from."""
     if isinstance(seed, np.random.SeedSequence):
         entropy, key = seed.entropy, tuple(seed.spawn_key)
     else:
         entropy, key = None if seed is None else number("seed", seed, WHOLE), ()
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(*key, SALT))))
+    return np.random.SeedSequence(entropy, spawn_key=(*key, SALT))
 
 
 def plain(name: str, value: float, rule: Range) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from surefoot.kernels.compile import compiled, merged
 from surefoot.kernels.costs import KnownCosts, bound_again, observe, start_costs
 from surefoot.kernels.episode import Algorithm
@@ -14,7 +12,7 @@ from surefoot.kernels.layout import derived, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.safety import lose_least
 from surefoot.kernels.types import SOLVED, Floats
-from surefoot.policies.base import Seed, plain
+from surefoot.policies.base import Seed, ShownLeaf, plain
 from surefoot.policies.estimates import Bounds, WithConfidence, bound_on_losses, bounds_option, known_safe
 from surefoot.problem import Problem
 from surefoot.rules import SHARE
@@ -28,6 +26,7 @@ class State(NamedTuple):
     observed_loss: Annotated[Floats, derived(1)]  # scratch
     task: Annotated[Program, sized(K="K + 1")]  # over the arms, with the safe strategy as one more arm
     vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
+    proposal: Annotated[Floats, derived("K")]  # the solution without the safe strategy
     strategy: Annotated[Floats, derived("K")]
     safe_weight: Annotated[Floats, derived(1)]  # the share of the safe strategy in the solution
     safe_strategy: Annotated[Floats, derived("K")]
@@ -63,6 +62,11 @@ def choose(state: State) -> None:
         task.losses[a] = optimistic_loss(state.lost, a)
     lose_least(task, state.vertex, state.known.upper, state.safe_strategy, state.safe_costs, state.strategy)
     state.safe_weight[0] = state.vertex[state.strategy.size]
+    total, n_arms = 0.0, state.strategy.size
+    for a in range(n_arms):
+        total += state.vertex[a]
+    for a in range(n_arms):
+        state.proposal[a] = state.vertex[a] / total if total > 0.0 else 1.0 / n_arms
 
 
 @compiled
@@ -131,8 +135,4 @@ class OPB(WithConfidence[State]):
         state.task.limits, state.task.costs[:, problem.n_arms] = problem.thresholds, safe.costs
         state.safe_strategy, state.safe_costs = safe.strategy, safe.costs
 
-    @property
-    def proposal(self) -> Floats:
-        """The solution of the program without the safe strategy; uniform if that is all of it."""
-        rest = self._state.vertex[:-1]
-        return self._shown(rest / rest.sum() if rest.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size))
+    proposal = ShownLeaf("proposal", "The solution without the safe strategy; uniform if that is all of it.")

@@ -57,6 +57,7 @@ class Dask:
     """
 
     name, advances = "dask", False
+    seeds_together: int | None = None
 
     def __init__(self, workers: int, scheduler: str | None, stop: Event, *, exact: bool) -> None:
         self._count, self._scheduler, self._stop, self._exact = workers, scheduler, stop, exact

@@ -26,6 +26,8 @@ class Engine(Protocol):
     name: str
     advances: bool
     """True if tasks report their rounds while they run."""
+    seeds_together: int | None
+    """How many seeds a task should have; None where the time that a task takes decides."""
 
     def __enter__(self) -> Self: ...
 
@@ -55,6 +57,7 @@ class Threads:
     """The threads of this process. Kernels hold no lock, so all cores are busy."""
 
     name, advances = "threads", True
+    seeds_together: int | None = None
 
     def __init__(self, workers: int, advance: Callable[[int], None], stop: Event) -> None:
         self.workers, self._advance, self._stop = workers, advance, stop
@@ -80,10 +83,13 @@ class Threads:
         self._pool.submit(self._do, task, work)
 
     def _do(self, task: Task, work: Work) -> None:
-        result = work.do(task, self._advance, self._stop)
+        result = self._done(task, work)
         if result.error is not None:
             self._stop.set()  # what waits does not begin, even if the driver has no turn before it
         self._results.put((task, result))
+
+    def _done(self, task: Task, work: Work) -> Result:
+        return work.do(task, self._advance, self._stop)
 
     def wait(self, seconds: float) -> Done:
         """The tasks that have finished since the last call."""
@@ -111,7 +117,10 @@ def carry_out(
     waiting, errors = 0, Errors()
     with errors:
         while not (stop.is_set() or errors.first):
-            while waiting < 2 * engine.workers and (task := backlog.next(engine.workers)) is not None:
+            while (
+                waiting < 2 * engine.workers
+                and (task := backlog.next(engine.workers, engine.seeds_together)) is not None
+            ):
                 engine.submit(task, works[task.simulation])
                 waiting += 1
             if not waiting:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -254,12 +255,8 @@ def factory_maker(cls: type[Policy[Any]], options: dict[str, Any]) -> Callable[[
     needs_truth = TRUTH in inspect.signature(cls).parameters
 
     def factory_in(scenario: Scenario) -> Factory:
-        truth = {TRUTH: scenario.mean_costs} if needs_truth else {}
-
-        def factory(problem: Problem, seed: int) -> Policy[Any]:
-            return cls(problem, seed, **truth, **options)
-
-        return factory
+        truth: dict[str, Any] = {TRUTH: scenario.mean_costs} if needs_truth else {}
+        return partial(cls, **truth, **options)
 
     return factory_in
 

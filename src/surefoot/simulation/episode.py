@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
@@ -301,11 +301,7 @@ class Episode:
         """The state of the policy after each checkpoint, by column."""
         if self._at is None:
             return {name: [row[name] for row in self._shown] for name in STATE}
-        columns: dict[str, Any] = {name: self._notes.numbers[:, at] for name, at in self._at.items()}
-        columns["safe_weight"] = columns["safe_weight"][:, 0]
-        if "empty_rounds" in columns:
-            columns["empty_rounds"] = columns["empty_rounds"][:, 0].astype(np.int64)
-        return columns
+        return noted_columns(self._notes.numbers, self._at)
 
     def lived(self, world: WorldLedger) -> Lived:
         """What is left of it at its end."""
@@ -369,6 +365,15 @@ def noted_places(kind: Any, layout: Layout, sizes: tuple[int, ...]) -> tuple[Map
     return at, places
 
 
+def noted_columns(numbers: Floats, at: Mapping[str, slice]) -> dict[str, Any]:
+    """The columns of the state, out of what was noted at the checkpoints."""
+    columns: dict[str, Any] = {name: numbers[:, where] for name, where in at.items()}
+    columns["safe_weight"] = columns["safe_weight"][:, 0]
+    if "empty_rounds" in columns:
+        columns["empty_rounds"] = columns["empty_rounds"][:, 0].astype(np.int64)
+    return columns
+
+
 def unnumbered(decision: Any) -> Any:
     """A decision that a policy takes in any order, and again."""
     return decision._replace(number=None) if isinstance(decision, Decision) else decision
@@ -388,6 +393,14 @@ def joined(parts: Sequence[Any], rows: int) -> Any:
     if all(part is None for part in parts):
         return None
     return [value for part in parts for value in ([None] * rows if part is None else list(part))]
+
+
+def live_in_turn(
+    stage: Stage, factories: Mapping[str, Factory], seeds: Sequence[int], advance: Callable[[int], None], stop: Event
+) -> Iterator[tuple[int, list[Lived]]]:
+    """Live through the worlds of some seeds, one after the other."""
+    for seed in seeds:
+        yield seed, live_through(stage, factories, seed, advance, stop)
 
 
 def live_through(

@@ -34,7 +34,7 @@ CHECKPOINT = Range(1, 1e15, whole=True)
 WORKERS = Range(1, 4096, whole=True)
 LOG_SPACED, EVEN = 15, 20
 """Default numbers of checkpoints: on a logarithmic scale, and evenly spaced."""
-ENGINES = ("threads", "dask")
+ENGINES = ("threads", "dask", "cuda")
 
 
 class Plan(NamedTuple):
@@ -103,8 +103,9 @@ def simulate(
         folder, or an address that fsspec knows, such as ``"s3://bucket/study"``. If it holds an earlier run of the
         same scenario, that is resumed. By default, results are held in memory.
     engine
-        "threads" of this process, or "dask" for processes, on this machine or on many (docs/scale.md). Policies and
-        models of your own are pickled for these.
+        "threads" of this process; "dask" for processes, on this machine or on many, for which policies and models of
+        your own are pickled; or "cuda" for a GPU of NVIDIA, with `random` "counter" (docs/scale.md says what can be run
+        there). Results of a GPU may differ from those of a processor in the last digits, and are told apart.
     scheduler
         The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers are to be used. By default,
         Dask starts workers on this machine.
@@ -215,7 +216,11 @@ class Options(NamedTuple):
         """The engine."""
         if self.engine == "threads":
             return Threads(self.workers, advance, stop)
-        from surefoot.simulation.cluster import Dask  # Dask is imported only where it is used
+        if self.engine == "cuda":
+            from surefoot.simulation.cuda import Cuda  # as Dask, imported only where it is used
+
+            return Cuda(advance, stop)
+        from surefoot.simulation.cluster import Dask
 
         return Dask(self.workers, self.scheduler, stop, exact=self.exact)
 
@@ -291,6 +296,17 @@ class Simulation:
             for part in earlier.parts:
                 self.finished.add(part)
 
+    def keep_those_of(self, engine: str) -> None:
+        """Leave out what was made on a GPU where the engine is none, and what was not where it is one."""
+        finished, on_gpu = Finished(self._configuration), engine == "cuda"
+        for part in self.finished.parts:
+            if ("gpu" in part.made_by["machine"]) == on_gpu:
+                finished.add(part)
+        if lost := self.finished.count - finished.count:
+            where = "on a processor" if on_gpu else "on a GPU"
+            warnings.warn(f"{lost} episodes are not reused, because they were made {where}", stacklevel=4)
+        self.finished = finished
+
     def run(self, engine: str = "threads") -> Run:
         """The run of all finished episodes, in the order of the plan, with its provenance."""
         provenance = {
@@ -313,12 +329,17 @@ def carried_out(
     """
     place: Folder = Memory() if folder is None else made(folder)
     rounds = sum(simulation.plan.rounds for simulation in simulations)
+    if options.engine == "cuda":
+        from surefoot.simulation.cuda import check_all
+
+        check_all([simulation.work for simulation in simulations])
 
     def so_far() -> Run:
         return Run.joined([simulation.run(options.engine) for simulation in simulations], **told)
 
     with held(place), Bar("simulating", rounds, options.progress) as bar, until_interrupted() as stop:
         for simulation in simulations:
+            simulation.keep_those_of(options.engine)
             simulation.finished = simulation.finished.copied_to(place)
             bar.advance(simulation.finished.count * simulation.plan.checkpoints[-1])
         finished = [simulation.finished for simulation in simulations]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
@@ -121,6 +121,7 @@ class StudyFile(BaseModel):
     checkpoints: Annotated[
         Whole | list[Whole] | None, Field(description="a whole number >= 1, or a list of increasing rounds")
     ] = None
+    random: Annotated[Literal["numpy", "counter"], Field(description='"numpy" or "counter"')] = "numpy"
     scenarios: Annotated[list[ScenarioEntry], Field(min_length=1, description="one or more tables [[scenarios]]")]
     policies: Annotated[list[PolicyEntry], Field(min_length=1, description="one or more tables [[policies]]")]
 
@@ -242,7 +243,7 @@ def planned(
             seen.update(factories)
             if factories:
                 noted = {one: noting(made, notes, name, policies[one].entry) for one, made in factories.items()}
-                plan = prepared(scenario.thing, noted, file.seeds, file.checkpoints)
+                plan = prepared(scenario.thing.drawn_by(file.random), noted, file.seeds, file.checkpoints)
                 yield plan._replace(policies=factories)
         except ValueError as error:
             refused = list(refusals(policies, factories, scenario.thing))

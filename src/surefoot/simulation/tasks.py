@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.types import Integers
 from surefoot.provenance import made_by
-from surefoot.simulation.episode import Factory, Lived, Stage, live_through
+from surefoot.simulation.episode import Factory, Lived, Stage, live_in_turn
 from surefoot.simulation.parts import About, Finished, digest, encoded
 
 SECONDS = 1.0
@@ -32,6 +32,12 @@ ROWS = 50_000
 
 FADING = 0.8
 """How much of what was measured counts when one more task is measured: the first one of a process loads kernels."""
+
+
+Live = Callable[
+    [Stage, Mapping[str, Factory], Sequence[int], Callable[[int], None], Event], Iterable[tuple[int, list[Lived]]]
+]
+"""What runs the policies of some seeds: for each seed, one episode a policy."""
 
 
 class Task(NamedTuple):
@@ -70,23 +76,28 @@ class Work:
         """The digest of what determines the result of a task."""
         return digest(self.identity, {name: self.digests[name] for name in task.policies}, task.seeds)
 
-    def do(self, task: Task, advance: Callable[[int], None], stop: Event) -> Result:
-        """Run the episodes of a task, seed by seed, until `stop` is set or something goes wrong."""
+    def do(
+        self, task: Task, advance: Callable[[int], None], stop: Event, live: Live = live_in_turn, **maker: Any
+    ) -> Result:
+        """Run the episodes of a task, seed by seed, until `stop` is set or something goes wrong.
+
+        `live` runs them, and `maker` says what it adds to what makes the result.
+        """
         started, done, error = time.perf_counter(), [], None
         lived: dict[str, list[Lived]] = {name: [] for name in task.policies}
         factories = {name: self.policies[name] for name in task.policies}
         try:
-            for seed in task.seeds:
-                for one in live_through(self.stage, factories, seed, advance, stop):
+            for seed, episodes in live(self.stage, factories, task.seeds, advance, stop):
+                for one in episodes:
                     lived[one.policy].append(one)
                 done.append(seed)
         except BaseException as problem:  # also KeyboardInterrupt: in a thread, nobody else would hear of it
             error = problem
         elapsed, digests = time.perf_counter() - started, {name: self.digests[name] for name in task.policies}
-        seconds = {name: sum(one.seconds for one in episodes) for name, episodes in lived.items()}
-        about = About(self.identity, digests, done, seconds, elapsed, made_by())
+        seconds = {name: sum(one.seconds for one in many) for name, many in lived.items()}
+        about = About(self.identity, digests, done, seconds, elapsed, made_by(**maker))
         try:
-            tables = [self.stage.table(episodes[: len(done)]) for episodes in lived.values()] if done else []
+            tables = [self.stage.table(many[: len(done)]) for many in lived.values()] if done else []
             content = encoded(about, tables) if done else b""
         except pa.ArrowException as problem:
             content, error = b"", error or problem
@@ -106,14 +117,14 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    def next(self, workers: int) -> Task | None:
-        """The next task, or None if there is none left."""
+    def next(self, workers: int, seeds_together: int | None = None) -> Task | None:
+        """The next task, or None if there is none left. An engine that runs seeds together says how many."""
         if not self._groups:
             return None
         number, names, seeds = self._groups.pop()
         checkpoints = self._checkpoints[number]
         names, others = self._divided(names, seeds, workers)
-        size = self._size(number, len(names), checkpoints, workers)
+        size = seeds_together or self._size(number, len(names), checkpoints, workers)
         if seeds.size > size:
             self._groups.append((number, names + others, seeds[size:]))
         if others:

@@ -43,6 +43,9 @@ class Streams(NamedTuple):
     feedback: np.random.SeedSequence
 
 
+POLICY = Streams._fields.index("policy")
+
+
 @lru_cache(64)
 def streams(seed: int) -> Streams:
     """The streams of a seed."""
@@ -57,7 +60,8 @@ def policy_seed(seed: int) -> int:
     >>> policy_seed(3) == policy_seed(3) != policy_seed(4)
     True
     """
-    return int(streams(seed).policy.generate_state(1, np.uint64)[0])
+    own = np.random.SeedSequence(seed, spawn_key=(POLICY,))  # as `streams` has it, without the others
+    return int(own.generate_state(1, np.uint64)[0])
 
 
 class Block(NamedTuple):

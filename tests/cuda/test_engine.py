@@ -1,0 +1,197 @@
+"""A GPU lives through the same episodes as the processor.
+
+Numba's simulator runs the kernels as Python on the processor, so there the tables are equal to the bit. On a device,
+functions such as the logarithm may differ in the last digit, and so may what follows from them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numba import config
+
+import surefoot as sf
+from surefoot.kernels.device import numba_cuda
+from surefoot.policies import REGISTRY
+from surefoot.simulation import cuda as engine
+from surefoot.simulation.episode import Stage, Stopped
+
+SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
+ROUNDS, SEEDS = (70, 2) if SIMULATED else (2_000, 64)
+PAPER = partial(sf.SOLB, preset="paper", learning_rate=0.05)
+WORLDS = [
+    "stochastic-v1", "three-arms-v1", "switching-v1", "drifting-v1", "tight-margin-v1", "interior-safe-v1",
+    "llm-routing-v1", "dose-finding-v1", "jump-v1", "drifting-costs-v1", "adaptive-v1", "adaptive-proposal-v1",
+]  # fmt: skip
+IN_THE_KNOW = {"oracle"}  # it needs the true costs
+DRAWING = {"thompson", "lincon-ts"}
+
+
+def has_device() -> bool:
+    if SIMULATED:
+        return True
+    try:
+        return bool(numba_cuda().is_available())
+    except ImportError:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not has_device(), reason="there is no GPU here, nor is its simulator on")
+
+
+def world(name: str = "stochastic-v1", horizon: int = ROUNDS) -> sf.Scenario:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the horizon is too short for the theorems
+        return sf.scenarios.make(name, horizon=horizon).drawn_by("counter")
+
+
+def lived(scenario: sf.Scenario, policies: dict[str, Any], on: str, seeds: Any = SEEDS, **given: Any) -> sf.Run:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sf.simulate(scenario, policies, seeds, [10, scenario.problem.rounds], 2, engine=on, **given)
+
+
+def equal(one: pa.Table, other: pa.Table) -> bool:
+    """True if all columns are equal: to the bit in the simulator, to 1e-9 in nine of ten rows on a device."""
+    if SIMULATED:
+        return bool(one.equals(other))
+    near = np.ones(one.num_rows, bool)
+    for name in one.column_names:
+        here, there = one.column(name).to_pylist(), other.column(name).to_pylist()
+        if name in ("bandit_complexity", "benchmark", "baseline_loss") and here != there:
+            return False  # these are of the world alone
+        near &= [np.allclose(flat(a), flat(b), rtol=0.0, atol=1e-9) for a, b in zip(here, there, strict=True)]
+    return float(near.mean()) >= 0.9
+
+
+def flat(value: Any) -> Any:
+    if isinstance(value, str) or value is None:
+        return [hash(value) % 1000]
+    return np.ravel(np.array(value, float))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_worlds(name: str) -> None:
+    scenario, policies = world(name), {"paper": PAPER, "practical": sf.SOLB}
+    if SIMULATED and name == "llm-routing-v1":
+        del policies["practical"]  # Python's own expm1 raises an error where the compiled one returns infinity
+    assert equal(lived(scenario, policies, "cuda").table, lived(scenario, policies, "threads").table)
+
+
+@pytest.mark.parametrize("name", [*sorted(REGISTRY.keys() - IN_THE_KNOW - DRAWING), "led"])
+def test_policies(name: str) -> None:
+    made: Any = partial(sf.SOLB, preset="led") if name == "led" else REGISTRY[name]
+    assert equal(lived(world(), {name: made}, "cuda").table, lived(world(), {name: made}, "threads").table)
+
+
+def surprised(problem: sf.Problem, seed: int) -> sf.COLB:
+    """A policy that has seen the highest costs everywhere: it finds its safe set empty."""
+    policy = sf.COLB(problem, seed, preset="paper", learning_rate=0.05)
+    for arm in range(problem.n_arms):
+        for _ in range(400):
+            policy.observe(arm, [1.0] * problem.n_constraints)
+    return policy
+
+
+def test_an_empty_safe_set_is_left_to_python() -> None:
+    scenario, policies = world("three-arms-v1"), {"surprised": surprised}
+    there, here = (lived(scenario, policies, on).table for on in ("cuda", "threads"))
+    assert min(here.column("empty_rounds").to_pylist()) >= 10
+    assert equal(there, here)
+
+
+def test_control_other_draws_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = lived(world(), {"paper": PAPER}, "threads").table
+    assert equal(lived(world(), {"paper": PAPER}, "cuda").table, here)
+    monkeypatch.setattr(engine, "policy_seed", lambda seed: seed + 1)
+    assert not equal(lived(world(), {"paper": PAPER}, "cuda").table, here)
+
+
+def test_waves_that_fit_into_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = lived(world(), {"paper": PAPER}, "cuda", 3).table
+    sizes = []
+    wave = engine.Scene._wave
+
+    def counted(self: Any, seeds: Any, *rest: Any) -> Any:
+        sizes.append(len(seeds))
+        return wave(self, seeds, *rest)
+
+    monkeypatch.setattr(engine.Scene, "_wave", counted)
+    monkeypatch.setattr(engine, "free_memory", lambda: 1.0)
+    assert lived(world(), {"paper": PAPER}, "cuda", 3).table.equals(whole)
+    assert sizes == [1, 1, 1]
+
+
+def test_a_run_is_resumed_and_told_apart(tmp_path: Path) -> None:
+    policies = {"paper": PAPER}
+    first = lived(world(), policies, "cuda", 2, folder=tmp_path)
+    assert first.provenance["simulations"][0]["engine"] == "cuda"
+    before = {path.name for path in tmp_path.glob("parts/*/*")}
+    more = lived(world(), policies, "cuda", 3, folder=tmp_path)
+    assert before < {path.name for path in tmp_path.glob("parts/*/*")}
+    assert more.table.slice(0, first.table.num_rows).equals(first.table)
+    with pytest.warns(UserWarning, match="3 episodes are not reused, because they were made on a GPU"):
+        sf.simulate(world(), policies, 3, [10, ROUNDS], 1, folder=tmp_path)
+
+
+def test_it_stops_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FIRST", 5)
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    scene = engine.Scene(Stage(world(), [ROUNDS]), "paper", PAPER)
+    stop, heard = Event(), []  # type: Event, list[int]
+
+    def advance(rounds: int) -> None:
+        heard.append(rounds)
+        if len(heard) == 2:
+            stop.set()
+
+    with pytest.raises(Stopped):
+        list(scene.live(range(2), advance, stop))
+    assert heard == [10, 10]
+
+
+class InPython:
+    """A policy of one's own."""
+
+    def __init__(self, problem: sf.Problem, seed: int) -> None:
+        self.strategy = np.full(problem.n_arms, 1 / problem.n_arms)
+
+    def ask(self) -> tuple[int, float]:
+        return 0, float(self.strategy[0])
+
+    def tell(self, decision: Any, loss: float, costs: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("scenario", "policy", "lacking"),
+    [
+        (world().drawn_by("numpy"), sf.SOLB, "needs random='counter'"),
+        (world("late-misses-v1"), sf.SOLB, "a scenario in which feedback comes at once"),
+        (world("lower-bound-v1"), sf.SOLB, "losses that are drawn by counter"),
+        (world("many-constraints-v1"), sf.SOLB, "costs that are drawn by counter"),
+        (world(), InPython, "policies and adversaries in compiled code"),
+        (world(), sf.ThompsonSampling, "policies that draw no random numbers of their own"),
+    ],
+)
+def test_refused(scenario: sf.Scenario, policy: Any, lacking: str) -> None:
+    with pytest.raises(ValueError, match=rf"engine must be 'threads' or 'dask' for one in .*{lacking}"):
+        lived(scenario, {"one": policy}, "cuda")
+
+
+def test_policies_that_differ_by_their_seed_are_made_one_by_one() -> None:
+    def by_seed(problem: sf.Problem, seed: int) -> sf.SOLB:
+        return sf.SOLB(problem, seed, preset="paper", learning_rate=0.01 * (1 + seed % 7))
+
+    assert not engine.alike(by_seed)
+    assert engine.alike(sf.SOLB)
+    assert engine.alike(PAPER)
+    there, here = (lived(world(), {"own": by_seed}, on, 4).table for on in ("cuda", "threads"))
+    assert equal(there, here)
