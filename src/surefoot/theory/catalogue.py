@@ -28,7 +28,7 @@ MEAN = "Student's interval at level 0.998; power 0.999 against what is wrong by 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Lemma 1", "With probability 1 - delta every true cost is within its confidence bounds, in all rounds.",
-        "three arms, two constraints with Bernoulli costs, T = 2,000, COLB", "",
+        "three arms, two guardrails with Bernoulli costs, T = 2,000, COLB", "",
         refuted_if(DELTA, (300, 2_000)), trials.try_bounds, (300, 2_000), {"radius times 0.1": mutations.NarrowRadius},
     ),
     Claim(
@@ -54,7 +54,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Lemma 5",
         "Mirror descent with increasing rates pays at most O(K ln T / eta + eta losses) - h^T u / (10 eta ln T).",
-        "two constraints that are felt from the start, T = 1,500",
+        "two guardrails that are felt from the start, T = 1,500",
         "each step against D(u, x_t) - D(u, x_{t+1}) + eta (x l^)^2 / 2, and their sum; caps and rates as in the proof",
         PATHS, trials.try_descent, (10, 100),
         {"estimate doubled": mutations.FedTwice, "proposal stuck": mutations.Stuck},
@@ -81,17 +81,17 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Theorem 3", "With probability 1 - delta every round of SOLB is safe.",
-        "the best strategy right on the threshold, two constraints, margin 0.05, T = 3,000",
+        "the best strategy right on the threshold, two guardrails, margin 0.05, T = 3,000",
         "g^T x_t <= alpha in all rounds of the clean event",
         refuted_if(DELTA, (200, 2_000)), trials.try_safety, (200, 2_000),
         {"safe weight 0": mutations.Unmixed, "lower bounds used": mutations.MixedByLower},
     ),
     Claim(
-        "Algorithm 2, line 21", "The mixture is one, and meets every constraint at the upper bounds.",
-        "two constraints, one of them far below the safe strategy's cost, T = 2,000",
+        "Algorithm 2, line 21", "The mixture is one, and meets every guardrail at the upper bounds.",
+        "two guardrails, one of them far below the safe strategy's cost, T = 2,000",
         "0 <= gamma <= max (1 - alpha) / (1 - theta), x >= (1 - gamma) x~, gamma theta_i + (1 - gamma) c_i <= alpha_i",
         PATHS, trials.try_mixing, (10, 100),
-        {"maximum over all constraints": mutations.LiteralMaximum, "lower bounds used": mutations.MixedByLower},
+        {"maximum over all guardrails": mutations.LiteralMaximum, "lower bounds used": mutations.MixedByLower},
     ),
     Claim(
         "Lemma 3",
