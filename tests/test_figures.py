@@ -251,6 +251,18 @@ def test_figures_of_performance_are_in_its_appendix() -> None:
                     assert figure in known or figure == "99", (row["what"], figure)
 
 
+def test_figures_in_the_prose_of_performance_are_in_its_appendix() -> None:
+    """Whatever has a unit outside tables; "about" a figure is for the reader to round."""
+    prose = " ".join(line for line in text("docs/performance.md").splitlines() if not line.startswith("|"))
+    known = re.sub(r"\s+", " ", text("docs/performance-notes.md"))
+    found = re.findall(r"(?<!about )(\d[\d,.]*) (ms|us|ns|s|%|times|GHz)\b", prose)
+    found += re.findall(r"(?<!about )(\d[\d,.]*) (%)", prose)
+    assert len(found) > 8
+    for figure, unit in found:
+        written = [f"{figure} {unit}", f"{figure}x", f"| {figure} ", f" {figure} to ", f"to {figure} "]
+        assert any(one in known for one in written), (figure, unit)
+
+
 # The README
 
 
