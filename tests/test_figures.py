@@ -321,6 +321,19 @@ def test_the_readme_is_short() -> None:
 WORDS = r"\b(?:whoever|anew|equally safe|to the letter|is as safe,|told already|by turns|led by the nose)\b"
 
 
+OLD = r"\b(?:episodes?|violating runs?|surefoot plan|--constraints|(?:one|two|three|hard|soft) constraints?)\b"
+ELSEWHERE = ("lab.md", "verification.md", "forecast.md", "dashboard.md", "paper.md", "paper-to-code.md", "glossary.md")
+"""Pages that quote the paper or old names, or that still have some."""
+
+
+def test_pages_call_things_by_the_names_of_the_glossary() -> None:
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        if path.name not in ELSEWHERE:
+            said = re.sub(r"`[^`\n]*`|^>>>.*$", "", path.read_text(encoding="utf-8"), flags=re.M)
+            assert re.findall(OLD, said) == [], path
+    assert re.findall(OLD, "two constraints, 3 episodes") == ["two constraints", "episodes"]
+
+
 def test_pages_keep_to_plain_words() -> None:
     """Phrases that were hard to read, or that claimed more than is proved."""
     plain = ["README.md", *(f"docs/{path.relative_to(DOCS)}" for path in DOCS.rglob("*.md"))]
