@@ -4,7 +4,7 @@ BIN := .venv/bin
 OLDEST := src/surefoot/policies/solb.py src/surefoot/policies/projection.py src/surefoot/simulation \
     tests/test_package.py tests/test_problem.py tests/analysis tests/reporting tests/storage/test_contract.py \
     tests/storage/test_migrations.py tests/experiments/test_order.py tests/service/test_routes.py \
-    tests/service/test_ofrep.py tests/client/test_client.py
+    tests/service/test_ofrep.py tests/client/test_client.py tests/cli/test_cli.py
 
 .PHONY: demo test test-cuda test-oldest site docs fuzz coverage bench clean
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -26,6 +26,7 @@ LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 BOUNDS: dict[str, Confidence] = {name: bound() for name, bound in FAMILY.items()}
 SCENARIOS = ("stochastic-v1", "drifting-v1", "llm-routing-v1")
 SEEDS, HORIZON = 10, 20_000
+UPPER = "betting, upper"
 
 
 @njit(error_model="numpy", _nrt=False)
@@ -40,12 +41,12 @@ def follow(known, costs, row, marks, widths):  # type: ignore[no-untyped-def]
 
 
 def first_arm(bound: Confidence) -> KnownCosts:
-    """Estimates of one arm with one constraint, at the level it has in the problem."""
+    """Estimates of one arm with one guardrail, at the level it has in the problem."""
     return unknown_costs(1, 1, bound.bound(PROBLEM))
 
 
 def remembered(known: KnownCosts) -> int:
-    """Bytes that a bound needs for each arm and constraint, beside count, mean and the bounds themselves."""
+    """Bytes that a bound needs for each arm and guardrail, beside count, mean and the bounds themselves."""
     return sum(
         leaf.nbytes for leaf in (known.squares, known.reach, known.upper_wealth, known.lower_wealth, known.nodes)
     )
@@ -72,23 +73,25 @@ def widths_and_times() -> None:
             print(f"  {law}, {name}: {shown}, {times[name] / MARKS[-1] * 1e9:.0f} ns, {memory} bytes")
 
 
-def regrets() -> None:
-    print(
-        f'SOLB(preset="paper", learning_rate="practical"), {HORIZON:,} rounds, {SEEDS} seeds: regret (95 % interval), runs with a violation:'
-    )
-    variants: dict[str, Confidence] = dict(BOUNDS)
-    variants["betting, upper"] = sf.confidence.Betting(sides="upper")
+def regrets(seeds: int = SEEDS, names: Sequence[str] = (*FAMILY, UPPER)) -> None:
+    """Regret and safety with each bound; runs that end with the safe strategy alone have met a contradiction."""
+    print(f'SOLB(preset="paper", learning_rate="practical"), {HORIZON:,} rounds, {seeds} seeds: regret (95 % interval); '
+          "unsafe runs; runs in which a bound failed; regrets of runs with a contradiction:")  # fmt: skip
+    variants = {**BOUNDS, UPPER: sf.confidence.Betting(sides="upper")}
     for id in SCENARIOS:
         factories = {
-            name: lambda problem, seed, bound=bound: sf.SOLB(
+            name: lambda problem, seed, bound=variants[name]: sf.SOLB(
                 problem, seed, preset="paper", learning_rate="practical", confidence=bound
             )
-            for name, bound in variants.items()
+            for name in names
         }
-        run = sf.simulate(sf.scenarios.make(id, horizon=HORIZON), factories, seeds=SEEDS, checkpoints=1, workers=1)
+        run = sf.simulate(sf.scenarios.make(id, horizon=HORIZON), factories, seeds=seeds, checkpoints=1, workers=1)
         for row in run.summary().to_pylist():
-            print(f"  {id}, {row['policy']}: {row['regret']:,.0f} ({row['regret_low']:,.0f} to {row['regret_high']:,.0f}), "
-                  f"{row['violating_runs']} of {SEEDS}")  # fmt: skip
+            ends = [end for end in run.final().to_pylist() if end["policy"] == row["policy"]]
+            failed = sum(not end["clean"] for end in ends)
+            alone = ", ".join(f"{end['regret']:,.0f}" for end in ends if end["safe_weight"] == 1.0) or "none"
+            print(f"  {id}, {row['policy']}: {row['regret']:,.0f} ({row['regret_low']:,.0f} to {row['regret_high']:,.0f}); "
+                  f"{row['violating_runs']}; {failed}; {alone}", flush=True)  # fmt: skip
 
 
 def report() -> None:

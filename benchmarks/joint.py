@@ -2,8 +2,8 @@
 
 In a round one arm is played, so the product over the arms of the wealths against g is a supermartingale at the true
 costs g, and the set of all g with a product below 1 / delta holds for all time, without a union over arms. The cost of
-a plan is then at most the largest g^T y over that set. ``python -m benchmarks.joint`` prints the table of
-docs/confidence.md. Wealths are those of `Betting`, with each halved and 1/2 kept aside, or any arm that the plan does
+a strategy is then at most the largest g^T y over that set. ``python -m benchmarks.joint`` prints the table of
+docs/confidence.md. Wealths are those of `Betting`, with each halved and 1/2 kept aside, or any arm that the strategy does
 not play would lend its losses to those it does.
 """
 
@@ -32,20 +32,20 @@ def log_wealth(ones: int, n: int, aside: bool) -> Floats:
     return np.asarray(np.logaddexp(np.log(0.5), np.log(0.5) + wealth) if aside else wealth)
 
 
-def box(logs: list[Floats], plan: Floats) -> float:
-    """The cost of a plan at the upper bounds, each at the level delta / K."""
+def box(logs: list[Floats], strategy: Floats) -> float:
+    """The cost of a strategy at the upper bounds, each at the level delta / K."""
     enough, cost = np.log(len(logs) / DELTA), 0.0
-    for share, one in zip(plan, logs, strict=True):
+    for share, one in zip(strategy, logs, strict=True):
         cost += float(share) * (float(GRID[np.argmax(one >= enough)]) if (one >= enough).any() else 1.0)
     return cost
 
 
-def joint(logs: list[Floats], plan: Floats) -> float:
-    """The largest cost of a plan over the joint set, by its dual, which is no less."""
+def joint(logs: list[Floats], strategy: Floats) -> float:
+    """The largest cost of a strategy over the joint set, by its dual, which is no less."""
     table, enough = np.array(logs), np.log(1 / DELTA)
 
     def value(price: float) -> float:
-        return float(price * enough + (plan[:, None] * GRID - price * table).max(axis=1).sum())
+        return float(price * enough + (strategy[:, None] * GRID - price * table).max(axis=1).sum())
 
     prices = np.geomspace(1e-6, 1.0, 60)
     best = prices[np.argmin([value(price) for price in prices])]
@@ -54,12 +54,12 @@ def joint(logs: list[Floats], plan: Floats) -> float:
 
 
 def main(streams: int = 20) -> None:
-    """Excess over the true cost of a plan, of the box and of the joint set."""
-    print("| arms | plays of each | plan | box | joint | joint / box |\n|---|---|---|---|---|---|")
+    """Excess over the true cost of a strategy, of the box and of the joint set."""
+    print("| arms | plays of each | strategy | box | joint | joint / box |\n|---|---|---|---|---|---|")
     rng, spent = np.random.default_rng(1), {"box": 0.0, "joint": 0.0}
     for K in (2, 5, 20):
         for n in (100, 10_000):
-            for kind, plan in (
+            for kind, strategy in (
                 ("one arm", np.eye(K)[0]),
                 ("two arms", np.eye(K)[:2].mean(0)),
                 ("all arms", np.full(K, 1 / K)),
@@ -72,7 +72,7 @@ def main(streams: int = 20) -> None:
                     for name, how in (("box", box), ("joint", joint)):
                         logs = [log_wealth(int(k), n, name == "joint") for k in ones]
                         started = time.process_time()
-                        found[name] += (how(logs, plan) - 0.3) / streams
+                        found[name] += (how(logs, strategy) - 0.3) / streams
                         spent[name] += time.process_time() - started
                 ratio = found["joint"] / found["box"]
                 print(f"| {K} | {n:,} | {kind} | {found['box']:.3f} | {found['joint']:.3f} | {ratio:.2f} |", flush=True)

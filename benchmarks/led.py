@@ -1,4 +1,4 @@
-"""The preset "led" against "practical", on every line of docs/practical.md: the same worlds, the same seeds.
+"""The preset "led" against "practical", on every line of docs/practical.md: the same scenarios, the same seeds.
 
 ``python -m benchmarks.led`` prints the table of docs/theory/led.md, section 7.
 """
@@ -105,7 +105,7 @@ def main(seeds: int = SEEDS) -> None:
             found.live(line.make(FIRST_SEED + i), FIRST_SEED + i)
         rows.append([line.name, *found.row()])
         print(rows[-1], file=sys.stderr, flush=True)
-    markdown(("world", *PRESETS, "led / practical, clean", "contradicted", "restarts"), rows)
+    markdown(("scenario", *PRESETS, "led / practical, clean", "contradicted", "restarts"), rows)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,9 @@ def worlds(runs: int = RUNS) -> None:
             alarms = sum(one.alarm is not None for one in found)
             yield f"{name} | {unsafe(found)} | {gained} | {alarms} | {wrong}"
 
-    table("world | unsafe runs, with 95 % interval | gain a round | runs with an alarm | unsafe if it is wrong", rows())
+    table(
+        "scenario | unsafe runs, with 95 % interval | gain a round | runs with an alarm | unsafe if it is wrong", rows()
+    )
 
 
 # The watch: how soon, and how often for no reason?

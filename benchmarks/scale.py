@@ -1,4 +1,4 @@
-"""Studies that outgrow a process: ``python -m benchmarks.scale overhead|engines|memory|report|deaths``."""
+"""Studies that outgrow a process: ``python -m benchmarks.scale overhead|files|engines|memory|report|deaths``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def peak() -> float:
 
 
 def overhead(episodes: int = 2_000, horizon: int = 1_000) -> None:
-    """Processor time per episode beyond its rounds: tasks, part files and bookkeeping, with one worker."""
+    """Processor time a run beyond its rounds: tasks, part files and bookkeeping, with one worker."""
     simulation = Simulation(prepared(scenario(horizon), {"solb": solb}, episodes, None))
     found = []
     for _ in range(3):
@@ -53,8 +53,24 @@ def overhead(episodes: int = 2_000, horizon: int = 1_000) -> None:
             sf.simulate(scenario(horizon), {"solb": solb}, episodes, workers=1, folder=folder)
         found.append((between - before, time.process_time() - between))
     bare, whole = (min(column) for column in zip(*found, strict=True))
-    print(f"{episodes} episodes of {horizon} rounds: {bare:.2f} s of processor time bare, {whole:.2f} s in a study")
-    print(f"overhead: {1e3 * (whole - bare) / episodes:.3f} ms an episode")
+    print(f"{episodes} runs of {horizon} rounds: {bare:.2f} s of processor time bare, {whole:.2f} s in a study")
+    print(f"overhead: {1e3 * (whole - bare) / episodes:.3f} ms a run")
+
+
+def files(runs: int = 320, horizon: int = 100_000) -> None:
+    """What a run takes on disk, and how long the file of a task takes to be written and flushed."""
+    with tempfile.TemporaryDirectory() as folder:
+        sf.simulate(scenario(horizon), {"solb": solb}, runs, workers=2, folder=folder)
+        contents = [path.read_bytes() for path in Path(folder).glob("parts/*/*")]
+        spent = []
+        for i, content in enumerate(contents):
+            started = time.perf_counter()
+            Local(Path(folder)).write(f"parts/again/{i}.parquet", content)
+            spent.append(time.perf_counter() - started)
+    size = sum(map(len, contents)) / runs
+    print(
+        f"{runs} runs in {len(contents)} part files: {size / 1e3:.1f} kB a run, {1e3 * np.median(spent):.1f} ms to write one"
+    )
 
 
 def engines(seconds: float = 60.0, turns: int = 2, horizon: int = 100_000) -> None:
@@ -101,17 +117,17 @@ def engines(seconds: float = 60.0, turns: int = 2, horizon: int = 100_000) -> No
 
 
 def memory(engine: str = "threads") -> None:
-    """Memory of the driver after 1,000 episodes and after ten and a hundred times as many."""
+    """Memory of the driver after 1,000 runs and after ten and a hundred times as many."""
     for episodes in (1_000, 10_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             sf.simulate(scenario(100), {"greedy": sf.EpsilonGreedy}, episodes, [10, 100], workers=2, folder=folder, engine=engine)  # fmt: skip
             files = len(list(Path(folder).glob("parts/*/*")))
-        print(f"{episodes:,} episodes in {files} parts: {peak():.0f} MB, {time.perf_counter() - started:.0f} s")
+        print(f"{episodes:,} runs in {files} parts: {peak():.0f} MB, {time.perf_counter() - started:.0f} s")
 
 
 def synthetic(folder: Path, episodes: int, block: int = 500) -> None:
-    """A run of so many episodes of one policy, with default checkpoints: numbers of the right shape, made up."""
+    """So many runs of one policy, with default checkpoints: numbers of the right shape, made up."""
     simulation = Simulation(prepared(scenario(100_000), {"solb": sf.SOLB}, episodes, None))
     finished, rounds = simulation.finished, simulation.plan.checkpoints
     rng, size = np.random.default_rng(1), block * len(rounds)
@@ -146,12 +162,12 @@ print(f"report after {time.perf_counter() - started:.0f} s, {resource.getrusage(
 
 
 def report(episodes: int = 1_000_000) -> None:
-    """Memory for the report of a million episodes, all of one policy in one scenario, which is the hardest case."""
+    """Memory for the report of a million runs, all of one policy in one scenario, which is the hardest case."""
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name), time.perf_counter()
         synthetic(folder, episodes)
         size = sum(path.stat().st_size for path in folder.glob("parts/*/*"))
-        print(f"{episodes:,} episodes made up in {time.perf_counter() - started:.0f} s, {size / 1e9:.1f} GB")
+        print(f"{episodes:,} runs made up in {time.perf_counter() - started:.0f} s, {size / 1e9:.1f} GB")
         subprocess.run([sys.executable, "-W", "ignore", "-c", REPORT, name, name], check=True)
 
 
@@ -190,7 +206,7 @@ def deaths(every: float = 10.0, seconds: float = 60.0, horizon: int = 100_000) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["overhead", "engines", "memory", "report", "deaths"])
+    parser.add_argument("what", choices=["overhead", "files", "engines", "memory", "report", "deaths"])
     parser.add_argument("--seconds", type=float, help="of each study, for engines and deaths")
     parser.add_argument("--turns", type=int, help="of each engine, for engines")
     parser.add_argument("--engine", choices=["threads", "dask"], help="for memory")

@@ -1,4 +1,4 @@
-"""docs/paper-to-code.md cannot rot: whatever it names exists, and nothing that it must name is missing."""
+"""Pages that list things cannot rot: what they name exists, and nothing that they must name is missing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from surefoot.cli import app
 from surefoot.simulation.run import SCHEMA
 from surefoot.theory.catalogue import CLAIMS
+from website import pages, reference
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "paper-to-code.md").read_text(encoding="utf-8")
@@ -128,3 +132,42 @@ def test_the_map_from_the_paper_to_the_code_is_right() -> None:
 def test_a_map_that_has_rotted_is_noticed(old: str, new: str, sentence: str) -> None:
     assert old in PAGE
     assert any(sentence in words for words in wrong(PAGE.replace(old, new)))
+
+
+# The command line
+
+COMMANDS = (DOCS / "command-line.md").read_text(encoding="utf-8")
+
+
+def listed(page: str) -> dict[str, str]:
+    """The commands of a page, and what it says of each."""
+    [rows] = [rows for _, head, rows in tables(page) if head[:1] == ["command"]]
+    return {row[0].strip("`"): row[1] for row in rows}
+
+
+def test_every_command_has_its_line() -> None:
+    """A new command needs a line, and the line is what `surefoot --help` says of it."""
+    root = typer.main.get_command(app)
+    made = {path: reference.first(one.help) for path, one in reference.commands(root, "surefoot")}
+    assert listed(COMMANDS) == made
+    assert len(made) > 15
+    assert "surefoot plan" not in made  # hidden: the old name of forecast
+
+
+def test_on_the_site_every_command_leads_to_its_options() -> None:
+    anchors = re.findall(r"\]\(reference/commands.md#([a-z-]+)\)", pages.with_reference(COMMANDS))
+    assert anchors == [path.replace(" ", "-") for path in listed(COMMANDS)]
+    for anchor in anchors:
+        assert f"{{: #{anchor} }}" in reference.commands_page()
+
+
+def test_commands_with_json_are_those_that_the_page_names() -> None:
+    root = typer.main.get_command(app)
+    have = {path.removeprefix("surefoot ") for path, one in reference.commands(root, "surefoot") if takes_json(one)}
+    said = re.search(r"in place of tables: (.+?) have it\.", " ".join(COMMANDS.split()))
+    assert said is not None
+    assert set(re.findall(r"`([a-z ]+)`", said[1])) == have
+
+
+def takes_json(command: Any) -> bool:
+    return any("--json" in parameter.opts for parameter in command.params)

@@ -81,10 +81,10 @@ def league() -> dict[tuple[str, str], list[str]]:
 def test_the_league_has_the_figures_of_its_appendix() -> None:
     hard, soft = tables("docs/league.md")
     worlds = {world for _, world in league()}
-    assert {row["world"].strip("`") for row in hard} == {row["world"].strip("`") for row in soft} == worlds
+    assert {row["scenario"].strip("`") for row in hard} == {row["scenario"].strip("`") for row in soft} == worlds
     best = 0
     for row in hard:
-        world = row["world"].strip("`")
+        world = row["scenario"].strip("`")
         for name in list(row)[1:]:
             regret, violation, kept, _ = league()[NAMES[name], world]
             assert (row[name].strip("*"), violation, kept) == (regret, "0", "10"), (name, world)
@@ -94,7 +94,7 @@ def test_the_league_has_the_figures_of_its_appendix() -> None:
     assert best == 13
     for row in soft:
         for name in list(row)[1:]:
-            assert row[name] == " / ".join(league()[NAMES[name], row["world"].strip("`")][:2])
+            assert row[name] == " / ".join(league()[NAMES[name], row["scenario"].strip("`")][:2])
 
 
 def test_sentences_of_the_league_follow_from_the_appendix() -> None:
@@ -129,25 +129,25 @@ def regrets() -> dict[str, Row]:
     found: dict[str, Row] = {}
     for rows in tables("docs/practical-data.md"):
         for row in rows:
-            if "world" in row:
-                found.setdefault(row["world"], {}).update(row)
+            if "scenario" in row:
+                found.setdefault(row["scenario"], {}).update(row)
     return found
 
 
 def test_the_regrets_of_the_presets_are_those_of_the_appendix() -> None:
-    shown = next(rows for rows in tables("docs/practical.md") if "world" in rows[0])
-    assert {row["world"] for row in shown} == set(LINES)
+    shown = next(rows for rows in tables("docs/practical.md") if "scenario" in rows[0])
+    assert {row["scenario"] for row in shown} == set(LINES)
     for row in shown:
-        source = regrets()[LINES[row["world"]]]
+        source = regrets()[LINES[row["scenario"]]]
         for name in ("practical", "guaranteed", "paper", "oracle"):
-            assert row[name] == source[name], (row["world"], name)
+            assert row[name] == source[name], (row["scenario"], name)
         assert row["OPB"] == source["opb"]
 
 
 @pytest.mark.parametrize(
     ("world", "share", "words"),
     [
-        ("fresh stochastic", "19", "19 % of it on random worlds"),
+        ("fresh stochastic", "19", "19 % of it on random scenarios"),
         ("fresh Beta costs", "6", "6 % if costs vary little"),
         ("fresh small loss", "0.2", "0.2 % if the best safe strategy hardly loses"),
     ],
@@ -251,6 +251,18 @@ def test_figures_of_performance_are_in_its_appendix() -> None:
                     assert figure in known or figure == "99", (row["what"], figure)
 
 
+def test_figures_in_the_prose_of_performance_are_in_its_appendix() -> None:
+    """Whatever has a unit outside tables; "about" a figure is for the reader to round."""
+    prose = " ".join(line for line in text("docs/performance.md").splitlines() if not line.startswith("|"))
+    known = re.sub(r"\s+", " ", text("docs/performance-notes.md"))
+    found = re.findall(r"(?<!about )(\d[\d,.]*) (ms|us|ns|s|%|times|GHz)\b", prose)
+    found += re.findall(r"(?<!about )(\d[\d,.]*) (%)", prose)
+    assert len(found) > 8
+    for figure, unit in found:
+        written = [f"{figure} {unit}", f"{figure}x", f"| {figure} ", f" {figure} to ", f"to {figure} "]
+        assert any(one in known for one in written), (figure, unit)
+
+
 # The README
 
 
@@ -288,6 +300,18 @@ def test_the_verdicts_of_the_demo_are_what_it_prints(tmp_path: Path) -> None:
     assert near("-21,698", unguarded["regret"])
     assert near("88,767", unguarded["violation"])
     assert "regret of -21,698 and a violation of 88,767" in flat("docs/faq.md")
+    solb = next(row for row in run.summary().to_pylist() if row["policy"] == "SOLB")
+    assert near("-1,167", solb["regret"])
+    assert (solb["violating_runs"], solb["seeds"], solb["round"]) == (0, 10, 200_000)
+    assert "SOLB has a regret of -1,167 with no violation" in flat("docs/faq.md")
+
+
+def test_the_regrets_of_one_scenario_on_several_pages_are_theirs() -> None:
+    short, middle, long = (row for rows in tables("docs/faq.md") if "seeds" in rows[0] for row in rows)
+    assert short["regret"] == league()["solb", "llm-routing-v1"][0]
+    assert f"SOLB               {short['regret']} " in text("docs/tutorials/reading-a-report.md")
+    assert middle["regret"] == regrets()["llm-routing-v1"]["practical"].split(" ±")[0]
+    assert long["regret"] == "-1,167"  # by the test above
 
 
 def test_the_readme_is_short() -> None:
@@ -295,6 +319,19 @@ def test_the_readme_is_short() -> None:
 
 
 WORDS = r"\b(?:whoever|anew|equally safe|to the letter|is as safe,|told already|by turns|led by the nose)\b"
+
+
+OLD = r"\b(?:episodes?|violating runs?|surefoot plan|--constraints|(?:one|two|three|hard|soft) constraints?)\b"
+ELSEWHERE = ("lab.md", "verification.md", "forecast.md", "dashboard.md", "paper.md", "paper-to-code.md", "glossary.md")
+"""Pages that quote the paper or old names, or that still have some."""
+
+
+def test_pages_call_things_by_the_names_of_the_glossary() -> None:
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        if path.name not in ELSEWHERE:
+            said = re.sub(r"`[^`\n]*`|^>>>.*$", "", path.read_text(encoding="utf-8"), flags=re.M)
+            assert re.findall(OLD, said) == [], path
+    assert re.findall(OLD, "two constraints, 3 episodes") == ["two constraints", "episodes"]
 
 
 def test_pages_keep_to_plain_words() -> None:

@@ -40,6 +40,7 @@ def write(folder: Path, docs: Path = ROOT / "docs") -> None:
     texts = {str(path.relative_to(docs)): path.read_text(encoding="utf-8") for path in docs.rglob("*.md")}
     texts |= {uri: moved((ROOT / name).read_text(encoding="utf-8"), name) for name, uri in OUTSIDE.items()}
     texts["index.md"] = "---\nhide: [navigation]\n---\n\n" + texts["index.md"]
+    texts["command-line.md"] = with_reference(texts["command-line.md"])
     texts |= reference.pages()
     for uri in [uri for uri in texts if uri.startswith("tutorials/") and not uri.endswith("index.md")]:
         texts[uri.replace(".md", ".ipynb")] = notebooks.notebook(texts[uri])
@@ -88,6 +89,16 @@ def with_notebook(text: str, name: str) -> str:
     """A tutorial with a link to its notebook below the title."""
     note = f'[Download as a notebook]({name}.ipynb){{: download="{name}.ipynb" }}\n'
     return re.sub(r"\A(# .+\n)", rf"\1\n{note}", text)
+
+
+def with_reference(text: str) -> str:
+    """The list of commands, each with a link to its options, which only the site has."""
+    return re.sub(r"^\| `(surefoot [a-z ]+)` \|", led_to_command, text, flags=re.M)
+
+
+def led_to_command(match: re.Match[str]) -> str:
+    """The first column of a command's line."""
+    return f"| [`{match[1]}`](reference/commands.md#{match[1].replace(' ', '-')}) |"
 
 
 def source_page(path: str) -> str:

@@ -45,8 +45,8 @@ API: dict[str, tuple[str, str, list[str]]] = {
         "How sure a policy is of the mean costs. [Confidence bounds](../../confidence.md) says which to take.",
         [f"confidence.{name}" for name in surefoot.confidence.__all__ if name != "FAMILY"],
     ),
-    "worlds": (
-        "Worlds",
+    "scenarios": (
+        "Scenarios",
         "Scenarios for simulations: losses, costs, feedback. The guide is [Simulate](../../lab.md).",
         [
             *("Scenario", "Feedback", "Table", "scenarios.make", "scenarios.parameters"),
@@ -56,7 +56,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
     ),
     "simulation": (
         "Simulation and analysis",
-        "Run policies in worlds, and judge them. The guide is [Simulate](../../lab.md).",
+        "Run policies in scenarios, and judge them. The guide is [Simulate](../../lab.md).",
         [
             *("simulate", "Run", "write_report", "offline_optimum", "safest_strategy", "project"),
             *("Benchmark", "Projection"),
@@ -132,7 +132,7 @@ def commands_page() -> str:
         given = [p for p in one.params if p.param_type_name == "argument"]
         usage = " ".join([path, *(p.name.upper() if p.required else f"[{p.name.upper()}]" for p in given), "[OPTIONS]"])
         parts.append(f"```console\n$ {usage}\n```\n")
-        rows = [option(p) for p in one.params if p.name != "help"]
+        rows = [option(p) for p in one.params if p.name != "help" and not getattr(p, "hidden", False)]
         if rows:
             parts.append("| argument or option | meaning | default |\n|---|---|---|")
             parts += [f"| {' | '.join(row)} |" for row in rows]
@@ -143,6 +143,8 @@ def commands(group: Any, path: str) -> list[tuple[str, Any]]:
     """All commands below a group, those of groups inside it included, in the order of `--help`."""
     found: list[tuple[str, Any]] = []
     for name, one in group.commands.items():
+        if one.hidden:  # an old name
+            continue
         found += commands(one, f"{path} {name}") if hasattr(one, "commands") else [(f"{path} {name}", one)]
     return found
 

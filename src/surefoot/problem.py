@@ -23,7 +23,7 @@ SAFE_COST = Range(0, 1, open_high=True)
 
 
 class EmptySafeSet(ValueError):
-    """No strategy above the floor meets the constraints."""
+    """No strategy above the floor meets the guardrails."""
 
 
 class Infeasible(ValueError):
@@ -62,7 +62,7 @@ class SafeStrategy:
     strategy
         One share per arm. The shares sum to 1.
     costs
-        Its expected cost per constraint, each in [0, 1); with one constraint, a number will do. Upper bounds on the
+        Its expected cost per guardrail, each in [0, 1); with one guardrail, a number will do. Upper bounds on the
         costs are fine: what is safe at the bounds is safe at the true costs. If you do not know any, play the strategy
         for n rounds first and use ``mean + sqrt(ln(m / delta0) / (2 n))``. These bounds fail with probability delta0,
         which adds to delta.
@@ -103,7 +103,7 @@ class Problem:
     delta
         Probability with which the guarantees may fail.
     safe
-        A strategy that is known to be safe. Policies for hard constraints need one. Each of its costs is below its
+        A strategy that is known to be safe. Policies for hard guardrails need one. Each of its costs is below its
         threshold.
 
     Examples
@@ -161,13 +161,13 @@ class Problem:
         if self.horizon is not None and self.margin < 12 * self.n_arms / self.horizon:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
-                "every round is still safe, but the paper's regret bounds for hard constraints do not apply",
+                "every round is still safe, but the paper's regret bounds for hard guardrails do not apply",
                 stacklevel=3,
             )
 
     @property
     def n_constraints(self) -> int:
-        """Number of constraints (m)."""
+        """Number of guardrails (m)."""
         return self.thresholds.size
 
     @property

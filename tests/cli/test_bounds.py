@@ -43,6 +43,13 @@ def test_the_loss_may_be_given_in_total() -> None:
     assert call("--benchmark-loss", 200_000)[2] == "benchmark_loss must be at most horizon = 100000, got 200000.0\n"
 
 
+def test_the_old_name_of_guardrails_still_works_and_is_not_shown() -> None:
+    assert call("--constraints", 3) == call("--guardrails", 3) != call()
+    assert "5 arms, 3 guardrails" in call("--guardrails", 3)[1]
+    assert "--guardrails" in call("--help")[1]
+    assert "constraints" not in call("--help")[1]
+
+
 def test_conditions_that_are_not_met_are_named() -> None:
     _, told, _ = call("--margin", 0.0002, "--horizon", 3_000, "--arms", 2)
     assert "not met: margin >= 12 n_arms / horizon" in told

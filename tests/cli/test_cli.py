@@ -86,12 +86,14 @@ def test_an_extended_study_runs_only_what_is_new(study: Path, tmp_path: Path) ->
 def test_a_dry_run_says_how_large_a_study_is_and_runs_nothing(study: Path, tmp_path: Path) -> None:
     code, told, _ = call("run", study, "--out", tmp_path / "out", "--dry-run")
     assert code == 0
-    assert "Small: 4 cells (2 scenarios, 2 policies), 12 episodes, 4,800 rounds." in told
-    assert re.search(r"Time on \d+ threads?: about .* s, between .* s and .* s\. Measured on \d+ episodes of", told)
+    assert "Small: 2 scenarios, 2 policies, 4 pairs of them, 12 runs, 4,800 rounds." in told
+    assert re.search(
+        r"Time on \d+ threads?: about .* s, between .* s and .* s\. Measured on \d+ runs? of \d+ pairs?", told
+    )
     assert re.search(r"Table: [\d,]+ rows, .*B in memory, about .*B on disk", told)
     assert not (tmp_path / "out").exists()
     call("run", study, "--out", tmp_path / "out", "--no-figures")
-    assert "already holds 12 episodes" in call("run", study, "--out", tmp_path / "out", "--dry-run")[1]
+    assert "already holds 12 runs" in call("run", study, "--out", tmp_path / "out", "--dry-run")[1]
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("seeds = 0")
     assert call("run", wrong, "--dry-run")[0] == 2
@@ -261,7 +263,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path: Pa
     running.send_signal(signal.SIGINT)
     told, _ = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "episodes missing. To go on: surefoot run" in told
+    assert "runs missing. To go on: surefoot run" in told
     assert not sf.Run.load(out).complete
     assert call("run", path, "--out", out, "--no-figures")[0] == 0
     assert call("run", path, "--out", tmp_path / "whole", "--no-figures")[0] == 0
@@ -359,11 +361,11 @@ def test_bounds_and_plans_for_machines() -> None:
     assert theorem["from_horizon"] == 48_581
     silent = data("bounds", "--margin", 0.0002, "--horizon", 3_000, "--arms", 2)
     assert None in [one["from_horizon"] for one in silent["bounds"]]  # JSON has no infinity
-    plan = data("plan", "--simulate", "--deviation", 0.1, "--seeds", 3)
-    assert set(plan) == {"guaranteed", "practical"}
-    assert plan["guaranteed"]["rounds_until_loose"] == pytest.approx(10_000 * plan["guaranteed"]["days_until_loose"])
-    assert plan["guaranteed"]["simulated"]["seeds"] == 3
-    assert data("plan")["guaranteed"]["simulated"] is None
+    found = data("forecast", "--simulate", "--deviation", 0.1, "--seeds", 3)
+    assert set(found) == {"guaranteed", "led", "practical"}
+    assert found["guaranteed"]["rounds_until_loose"] == pytest.approx(10_000 * found["guaranteed"]["days_until_loose"])
+    assert found["guaranteed"]["simulated"]["seeds"] == 3
+    assert data("forecast")["guaranteed"]["simulated"] is None
 
 
 def test_results_for_machines(study: Path, tmp_path: Path) -> None:
@@ -501,7 +503,9 @@ def completed(*words: str, shell: str = "bash") -> list[str]:
 
 
 def test_the_shell_completes_commands_and_values(study: Path, tmp_path: Path) -> None:
-    assert {"policies", "plan"} <= set(completed("p"))
+    assert "policies" in completed("p")
+    assert "plan" not in completed("p")  # hidden: the old name of forecast
+    assert "forecast" in completed("f")
     assert {"solb", "safe-exp3"} <= set(completed("warm", "s"))
     assert "Lemma 1" in completed("verify", "Lemma")
     assert completed("keys", "create", "me", "--role", "fe")[0] == "feedback"

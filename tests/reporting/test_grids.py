@@ -155,7 +155,7 @@ def test_a_grid_without_violations_says_so_instead_of_drawing_zeros(tmp_path: Pa
     )
     page = write_report(ran(text), tmp_path, "again").read_text()
     assert page.count("<img ") == 1
-    assert "No run violated a guardrail in any of these cells" in page
+    assert "No run violated a guardrail in any of these combinations" in page
 
 
 def test_a_cell_has_a_page_of_its_own_when_it_is_asked_for(gridded: sf.Run, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_ctrl_c_keeps_what_is_finished(address: str, tmp_path: Path, monkeypatch
 
     thread = threading.Thread(target=press)
     thread.start()
-    with pytest.warns(UserWarning, match=r"^stopped with \d+ episodes missing; call it again with the same folder"):
+    with pytest.warns(UserWarning, match=r"^stopped with \d+ runs missing; call it again with the same folder"):
         part = simulate({"slow": Slow}, 60, engine="dask", scheduler=address, folder=tmp_path)
     thread.join()
     assert not part.complete

@@ -277,7 +277,7 @@ def how(request: pytest.FixtureRequest) -> Callable[[], None]:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_interrupted_run_goes_on_where_it_stopped(how: Callable[[], None], workers: int) -> None:
     whole = run(policies={"a": Counted(), "b": quick(sf.SOLB)}, seeds=6)
-    with pytest.warns(UserWarning, match=r"^stopped with \d+ episodes missing; pass resume=run to go on"):
+    with pytest.warns(UserWarning, match=r"^stopped with \d+ runs missing; pass resume=run to go on"):
         part = run(policies={"a": Counted(3, how), "b": quick(sf.SOLB)}, seeds=6, workers=workers)
     assert not part.complete
     assert whole.complete
@@ -307,7 +307,7 @@ def test_what_was_finished_before_an_interruption_is_kept(monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Keeper, "take", taking)
-    with pytest.warns(UserWarning, match="^stopped with 1 episodes missing"):
+    with pytest.warns(UserWarning, match="^stopped with 1 runs missing"):
         part = run(policies={"a": Counted(3, late)}, seeds=4)
     assert set(part.table.column("seed").to_pylist()) == {0, 1, 2}
     assert part.provenance["simulations"][0]["missing_episodes"] == 1
@@ -557,7 +557,7 @@ def test_a_run_replaces_an_older_one(tmp_path: Path) -> None:
 
 
 def test_an_empty_run_can_be_kept(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="stopped with 1 episodes missing"):
+    with pytest.warns(UserWarning, match="stopped with 1 runs missing"):
         part = run(policies={"a": Counted(0, interrupt)}, seeds=1)
     part.save(tmp_path)
     loaded = sf.Run.load(tmp_path)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import surefoot as sf
-from surefoot.theory.plan import MIXTURE, Forecast
+from surefoot.policies.presets import PRESETS
+from surefoot.theory.plan import FORECAST_PRESETS, MIXTURE, Forecast
 from surefoot.theory.rehearsal import rehearse, world_of
 
 BASE = Forecast(n_arms=5, n_constraints=1, margin=0.3)
@@ -39,10 +40,25 @@ def test_guardrails_loosen_when_it_says(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_practical_is_no_later(cell: str) -> None:
-    found = rehearse(CELLS[cell], "practical", seeds=4)
+@pytest.mark.parametrize("preset", ["led", "practical"])
+def test_presets_with_a_program_are_no_later(cell: str, preset: str) -> None:
+    found = rehearse(CELLS[cell], preset, seeds=4)
     assert found.loose_after is not None
-    assert found.loose_after.value < 1.4 * replace(CELLS[cell], optimism=0.5).loose_after
+    assert found.loose_after.value < 1.4 * replace(CELLS[cell], optimism=PRESETS[preset].optimism).loose_after
+
+
+@pytest.mark.parametrize("preset", FORECAST_PRESETS)
+def test_the_safe_arm_counts_however_it_is_played(preset: str) -> None:
+    """No preset is loose at once. The program of "led" plays the safe arm as an arm, which `safe_weight` leaves out."""
+    found = rehearse(BASE, preset, seeds=4)
+    assert found.loose_after is not None
+    assert found.safe_rounds is not None
+    assert found.loose_after.value > 100
+    assert found.safe_rounds.value > 10
+    world, safe = world_of(BASE), np.eye(BASE.n_arms)[-1]
+    policy = sf.SOLB(sf.Problem(5, [0.5], None, safe=sf.SafeStrategy(safe, world.costs @ safe)), 0, preset=preset)
+    assert policy.strategy[-1] > 0.6
+    assert (policy.safe_weight < 0.1) == (preset == "led")  # why it cannot be measured by that
 
 
 def test_a_best_arm_inside_the_thresholds_is_found_sooner() -> None:

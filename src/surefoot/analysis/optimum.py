@@ -38,7 +38,7 @@ def offline_optimum(total_losses: ArrayLike, mean_costs: ArrayLike, thresholds: 
     total_losses
         The loss of each arm summed over the rounds, (K,).
     mean_costs
-        The expected cost of each arm under each constraint, (m, K), in [0, 1].
+        The expected cost of each arm under each guardrail, (m, K), in [0, 1].
     thresholds
         (m,), in [0, 1].
 

@@ -31,7 +31,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Constrained multi-armed bandits: decisions that learn while their guardrails hold."""
@@ -86,6 +86,8 @@ Exact = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines, instead of tables.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=4096, help="Number of threads; by default one per core.")]
+Guardrails = Annotated[int, typer.Option(help="Number of guardrails (m).")]
+Constraints = Annotated[int | None, typer.Option("--constraints", hidden=True, help="Old name of --guardrails.")]
 
 
 @app.command()
@@ -193,7 +195,7 @@ def show(
     scenarios: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Scenarios or cells of a grid, to draw.", show_default=False, autocompletion=complete_scenario
+            help="Scenarios to draw, such as those of a grid.", show_default=False, autocompletion=complete_scenario
         ),
     ] = None,
     json: Json = False,
@@ -253,7 +255,7 @@ def warm(
 @app.command()
 def bounds(
     arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
-    constraints: Annotated[int, typer.Option(help="Number of constraints (m).")] = 1,
+    guardrails: Guardrails = 1,
     horizon: Annotated[int, typer.Option(help="Number of rounds (T).")] = 100_000,
     delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
     margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
@@ -266,18 +268,22 @@ def bounds(
     ] = 0.2,
     threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
     json: Json = False,
+    constraints: Constraints = None,
 ) -> None:
     """Print the bounds of the theorems with their constants, and from which horizon on they say something."""
     from surefoot.cli.bounds import print_bounds
 
     total = omega * horizon if benchmark_loss is None else benchmark_loss
-    print_bounds(arms, constraints, horizon, delta, margin, total, gap, threshold, json)
+    print_bounds(
+        arms, guardrails if constraints is None else constraints, horizon, delta, margin, total, gap, threshold, json
+    )
 
 
+@app.command("plan", hidden=True)  # its old name
 @app.command()
-def plan(
+def forecast(
     arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
-    constraints: Annotated[int, typer.Option(help="Number of constraints (m).")] = 1,
+    guardrails: Guardrails = 1,
     margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
     delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
     traffic: Annotated[float, typer.Option(help="Decisions a day.")] = 10_000,
@@ -287,15 +293,18 @@ def plan(
     slack: Annotated[
         float, typer.Option(help="By how much the best strategy stays below the thresholds; 0: they hold it back.")
     ] = 0.0,
-    simulate: Annotated[bool, typer.Option("--simulate", help="Try it in a made-up world as well; seconds.")] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Also simulate it in a matching scenario; seconds.")
+    ] = False,
     seeds: Annotated[int, typer.Option(min=2, max=100, help="Number of simulated runs.")] = 10,
     json: Json = False,
+    constraints: Constraints = None,
 ) -> None:
     """Forecast when SOLB's guardrails loosen, what they cost until then, and when SOLB starts to pay."""
-    from surefoot.cli.plan import print_plan
+    from surefoot.cli.forecast import print_forecast
 
-    runs = seeds if simulate else 0
-    print_plan(arms, constraints, margin, delta, traffic, deviation, gap, threshold, slack, runs, json)
+    runs, m = seeds if simulate else 0, guardrails if constraints is None else constraints
+    print_forecast(arms, m, margin, delta, traffic, deviation, gap, threshold, slack, runs, json)
 
 
 @app.command()

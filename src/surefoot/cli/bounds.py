@@ -27,7 +27,7 @@ GLUE = "\N{NO-BREAK SPACE}"
 
 def print_bounds(
     arms: int,
-    constraints: int,
+    guardrails: int,
     horizon: int,
     delta: float,
     margin: float,
@@ -38,7 +38,7 @@ def print_bounds(
 ) -> None:
     """Print every bound on one instance, and the terms of each."""
     try:
-        instance = Instance(arms, constraints, horizon, delta, margin, benchmark_loss, gap, threshold)
+        instance = Instance(arms, guardrails, horizon, delta, margin, benchmark_loss, gap, threshold)
     except ValueError as error:
         raise refuse(error) from None
     bounds = [bound(instance) for bound in BOUNDS]
@@ -48,7 +48,7 @@ def print_bounds(
         return
     console = Console(highlight=False)
     console.print(
-        f"[bold]{arms} arms, {constraints} constraint{'s' * (constraints != 1)}, {horizon:,} rounds[/]; "
+        f"[bold]{arms} arms, {guardrails} guardrail{'s' * (guardrails != 1)}, {horizon:,} rounds[/]; "
         f"delta {delta:g}, margin {margin:g}, threshold {threshold:g}; "
         f"the best safe strategy loses {instance.omega:g} a round, the safe one {gap:g} more"
     )

@@ -99,7 +99,7 @@ def carry_out(
     if not run.complete:
         missing = sum(part["missing_episodes"] for part in run.provenance["simulations"])
         told = Console(stderr=as_json)
-        told.print(f"Stopped with {missing} episodes missing. To go on: {command}", soft_wrap=True, highlight=False)
+        told.print(f"Stopped with {missing} runs missing. To go on: {command}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
     scenarios = results(run)
     if as_json:
@@ -130,7 +130,7 @@ def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int |
         Console().print(line, soft_wrap=True, highlight=False, markup=False)
     if earlier is not None:
         again = "those that have not changed are not run again"
-        Console().print(f"{out} already holds {there:,} episodes: {again}.", soft_wrap=True, highlight=False)
+        Console().print(f"{out} already holds {there:,} runs: {again}.", soft_wrap=True, highlight=False)
 
 
 def earlier_run(out: Path, name: str, text: str, folder: Path) -> Run | None:
@@ -261,13 +261,13 @@ def show_run(folder: Path, as_json: bool = False) -> None:
     parts = run.provenance["simulations"]
     if len(parts) > FEW_SCENARIOS:
         missing, seconds = (sum(part[key] for part in parts) for key in ("missing_episodes", "elapsed_seconds"))
-        state = "complete" if not missing else f"{missing} episodes missing"
+        state = "complete" if not missing else f"{missing} runs missing"
         console.print(
             f"{len(parts):,} scenarios; {state}, {seconds:.1f} s, finished {parts[-1]['finished']}", highlight=False
         )
     for part in parts if len(parts) <= FEW_SCENARIOS else []:
         id, seeds, missing = part["scenario"]["id"], len(part["seeds"]), part["missing_episodes"]
-        state = "complete" if not missing else f"{missing} episodes missing"
+        state = "complete" if not missing else f"{missing} runs missing"
         played = story.quoted(list(part["policies"]))
         console.print(
             f"{id}: {played}; {seeds} seeds, {part['checkpoints'][-1]:,} rounds; {state}, "

@@ -14,7 +14,7 @@ from surefoot.rules import choice
 
 @dataclass(frozen=True)
 class Confidence(ABC):
-    """A way to bound mean costs from below and from above, for all arms and constraints and at all times.
+    """A way to bound mean costs from below and from above, for all arms and guardrails and at all times.
 
     Policies read the two bounds and nothing else. The option `confidence` takes an object of this family or a name.
     """

@@ -30,7 +30,7 @@ class Bernstein(OneSided):
 
     Better than `Hoeffding` when the variance is small and N in the thousands; `EBMixture` is better still.
 
-    *Cost.* A square root. One number is remembered per arm and constraint, the sum of squared deviations.
+    *Cost.* A square root. One number is remembered per arm and guardrail, the sum of squared deviations.
 
     References
     ----------

@@ -36,7 +36,7 @@ class Betting(Mixture):
     exclude q is to exclude all above. There is no union over time, and no horizon; which arm is observed when may
     depend on all that was seen.
 
-    Storing the wealth against every q would take 160 kB per arm and constraint, for 10 bets and a grid of 1,000
+    Storing the wealth against every q would take 160 kB per arm and guardrail, for 10 bets and a grid of 1,000
     candidates on both sides. Instead past costs are stored as weights on the nodes: a cost between two nodes is shared
     between them so that its mean is kept. The logarithm of a factor is concave in the cost, so wealth computed from the
     nodes is never too large, and the bound never too narrow. Nothing is lost for coin flips, or for other costs that
@@ -46,7 +46,7 @@ class Betting(Mixture):
 
     *Cost.* A product per bet and side. When the bound moves, a logarithm per bet and node in use, once or twice. It
     moves only when the wealth is 1.08 times enough: seldom, for 0.2 % of the width on average.
-    ``2 bets + nodes`` numbers are remembered per arm and constraint, 0.8 kB.
+    ``2 bets + nodes`` numbers are remembered per arm and guardrail, 0.8 kB.
 
     References
     ----------

@@ -41,7 +41,7 @@ class EBMixture(Mixture):
     observations.
 
     *Cost.* Nothing while the last R shows that the bounds do not move; otherwise Newton's method on the equation above.
-    It stores two numbers per arm and constraint, V and the last R.
+    It stores two numbers per arm and guardrail, V and the last R.
 
     References
     ----------

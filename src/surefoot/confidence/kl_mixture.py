@@ -42,7 +42,7 @@ class KLMixture(Mixture):
     0.3 of a one and 0.7 of a zero, so a small variance does not narrow the bound.
 
     *Cost.* A product per bet and side. When the bound moves, two logarithms per bet, once or twice. It moves only when
-    the wealth is 1.08 times enough. ``2 bets + 2`` numbers are remembered per arm and constraint, 0.3 kB.
+    the wealth is 1.08 times enough. ``2 bets + 2`` numbers are remembered per arm and guardrail, 0.3 kB.
 
     References
     ----------

@@ -17,7 +17,7 @@ class Paper(Confidence):
 
     Notes
     -----
-    *Validity.* By Hoeffding's inequality, with a union over arms, constraints and numbers of observations up to T. The
+    *Validity.* By Hoeffding's inequality, with a union over arms, guardrails and numbers of observations up to T. The
     constant is generous: the bounds fail with probability at most 2 T K m (delta / (T K m))^8, where delta would be
     enough.
 

@@ -1,4 +1,4 @@
-"""Costs: stochastic, independent over time, with fixed means, one row of them per constraint.
+"""Costs: stochastic, independent over time, with fixed means, one row of them per guardrail.
 
 To write a model, inherit from `Costs`, set `means` and write `fill`. As with losses, draw everything random round by
 round from the generator that is passed in.
@@ -30,14 +30,14 @@ NEXT_TO_NOTHING = 1e-6
 
 
 class Costs(Model, ABC):
-    """Costs of every arm under every constraint."""
+    """Costs of every arm under every guardrail."""
 
     means: Floats
-    """The expected costs, (constraints, arms). Strategies are judged by these. Where they change: the largest."""
+    """The expected costs, (guardrails, arms). Strategies are judged by these. Where they change: the largest."""
 
     @abstractmethod
     def fill(self, out: Floats, first: int, rng: np.random.Generator) -> None:
-        """Write the costs of the rounds from `first` on into `out`, (rounds, constraints, arms)."""
+        """Write the costs of the rounds from `first` on into `out`, (rounds, guardrails, arms)."""
 
     def drawn(self, seed: int) -> Drawn | None:
         """The model in compiled code, which draws by counter; None if it has no such code."""
@@ -45,14 +45,14 @@ class Costs(Model, ABC):
 
     @property
     def phases(self) -> Floats:
-        """Expected costs, (phases, constraints, arms): a strategy is safe in every round if it is safe in each phase.
+        """Expected costs, (phases, guardrails, arms): a strategy is safe in every round if it is safe in each phase.
 
         The benchmark of regret is the best strategy of these.
         """
         return self.means[None]
 
     def means_in(self, first: int, rounds: int) -> Floats:
-        """The expected costs of some rounds, (rounds, constraints, arms); (1, constraints, arms) if all are equal."""
+        """The expected costs of some rounds, (rounds, guardrails, arms); (1, guardrails, arms) if all are equal."""
         return self.means[None]
 
     def over(self, horizon: int) -> Self:
@@ -63,7 +63,7 @@ class Costs(Model, ABC):
 class Bernoulli(Costs):
     """Coin flips: cost 1 with probability `means`, else 0.
 
-    With ``correlation`` above 0 the costs of an arm are correlated across constraints: they show whether normal
+    With ``correlation`` above 0 the costs of an arm are correlated across guardrails: they show whether normal
     variables with that correlation are small (a Gaussian copula). Arms and rounds stay independent.
 
     Examples
@@ -95,7 +95,7 @@ class Beta(Costs):
     """Costs from Beta distributions: the larger the concentration, the closer to their means.
 
     The variance is ``means (1 - means) / (concentration + 1)``; a mean of 0 or 1 is a constant. ``concentration`` is
-    one number or one per constraint; 0, its limit, are coin flips. ``correlation`` is as for `Bernoulli`, and slower.
+    one number or one per guardrail; 0, its limit, are coin flips. ``correlation`` is as for `Bernoulli`, and slower.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class Changing(Costs):
 class Switching(Changing):
     """Coin flips whose means change abruptly.
 
-    The means are (phases, constraints, arms): phase i holds until `at[i]` rounds have passed, the last one for good.
+    The means are (phases, guardrails, arms): phase i holds until `at[i]` rounds have passed, the last one for good.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class Switching(Changing):
 class Drifting(Changing):
     """Coin flips whose means move in a straight line, from `start` in the first round to `end` in the last.
 
-    Both are (constraints, arms). With `rounds` the means arrive at `end` in that round and stay there; by default it is
+    Both are (guardrails, arms). With `rounds` the means arrive at `end` in that round and stay there; by default it is
     the horizon of the scenario.
 
     Examples
@@ -216,7 +216,7 @@ class Drifting(Changing):
 class Fixed(Costs):
     """Given costs.
 
-    The array is (constraints, arms) for all rounds, or (rounds, constraints, arms), or an ``.npy`` file of that. The
+    The array is (guardrails, arms) for all rounds, or (rounds, guardrails, arms), or an ``.npy`` file of that. The
     means are the averages over all given rounds.
 
     Examples
@@ -242,7 +242,7 @@ class FromTable(Bernoulli):
     r"""Coin flips whose means are in a CSV or Parquet file, one row an arm.
 
     The file has a column ``success_rate``, and a failure costs 1; or columns whose names start with ``cost``, one per
-    constraint in their order.
+    guardrail in their order.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def fills_as(model: Changing, kind: type[Changing]) -> bool:
 
 
 def correlated(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> Floats:
-    """Standard normal variables (rounds, constraints, arms) that share a part across constraints."""
+    """Standard normal variables (rounds, guardrails, arms) that share a part across guardrails."""
     rounds, constraints, arms = shape
     normal = rng.standard_normal((rounds, constraints + 1, arms))
     return np.asarray(np.sqrt(correlation) * normal[:, :1] + np.sqrt(1.0 - correlation) * normal[:, 1:])

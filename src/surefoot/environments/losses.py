@@ -42,7 +42,7 @@ class Losses(Model, ABC):
     def fill(self, out: Floats, first: int, horizon: int, rng: np.random.Generator, costs: Floats) -> None:
         """Write the losses of the rounds from `first` on (the first of all is 0) into `out`, one row a round.
 
-        `costs` are the costs of the same rounds, (rounds, constraints, arms), for losses that go with them.
+        `costs` are the costs of the same rounds, (rounds, guardrails, arms), for losses that go with them.
         """
 
     def drawn(self, seed: int, horizon: int) -> Drawn | None:

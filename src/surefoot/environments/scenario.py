@@ -33,13 +33,13 @@ class Scenario:
     losses
         A model from `surefoot.losses`, or one of your own.
     costs
-        A model from `surefoot.costs`, or one of your own; None when there are no constraints.
+        A model from `surefoot.costs`, or one of your own; None when there are no guardrails.
     about
         A sentence or two for readers of the report.
     arms
         Names of the arms; by default, numbers.
     guardrails
-        Names of the constraints.
+        Names of the guardrails.
     feedback
         A `Feedback`: when feedback arrives, and whether it does. By default at once, always.
     random
@@ -118,7 +118,7 @@ class Scenario:
 
     @property
     def mean_costs(self) -> Floats:
-        """The expected cost of each arm under each constraint, (m, K); where it changes, the largest."""
+        """The expected cost of each arm under each guardrail, (m, K); where it changes, the largest."""
         return self.costs.means
 
     @property

@@ -40,7 +40,7 @@ class CostBound(NamedTuple):
 
 
 class KnownCosts(NamedTuple):
-    """Estimates of the costs of all arms (for m constraints and K arms)."""
+    """Estimates of the costs of all arms (for m guardrails and K arms)."""
 
     counts: Annotated[Integers, saved("K", rule=COUNT)]  # how often each arm was observed, N(a)
     means: Annotated[Floats, saved("m", "K", rule=SHARE)]  # sample means, g^_i(a)

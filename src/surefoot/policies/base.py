@@ -117,7 +117,7 @@ class Policy(Generic[S]):
     """What studies and the command line call the policy."""
 
     kind: ClassVar[str]
-    """What the policy promises about the constraints: "hard", "soft" or "none"."""
+    """What the policy promises about the guardrails: "hard", "soft" or "none"."""
 
     algorithm: ClassVar[Algorithm[Any]]
     """The state, and the kernels that act on it."""

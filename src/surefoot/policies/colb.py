@@ -1,4 +1,4 @@
-"""COLB: soft constraints, small-loss regret (Algorithm 1)."""
+"""COLB: soft guardrails, small-loss regret (Algorithm 1)."""
 
 from __future__ import annotations
 

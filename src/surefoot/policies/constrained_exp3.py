@@ -81,7 +81,7 @@ def restore(state: State) -> None:
 
 
 class SoftExp3(WithConfidence[State]):
-    """Soft constraints, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
+    """Soft guardrails, adversarial losses: exponential weights, projected onto the safe set at the lower cost bounds.
 
     Regret and total violation are of order sqrt(K T), for any loss of the best strategy.
 
@@ -154,7 +154,7 @@ class SoftExp3(WithConfidence[State]):
 
 
 class SafeExp3(SoftExp3):
-    """Hard constraints, adversarial losses: `SoftExp3`, with enough of the safe strategy mixed in.
+    """Hard guardrails, adversarial losses: `SoftExp3`, with enough of the safe strategy mixed in.
 
     Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`.
 

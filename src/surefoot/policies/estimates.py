@@ -30,8 +30,8 @@ Bounds = str | Mapping[str, Any] | Confidence | None
 class EstimatesCosts(Policy[S]):
     """A policy whose state has the part ``known``, and shows the bounds in it."""
 
-    lower_costs = ShownLeaf("known.lower", "Lower confidence bounds of the costs, one row per constraint.")
-    upper_costs = ShownLeaf("known.upper", "Upper confidence bounds of the costs, one row per constraint.")
+    lower_costs = ShownLeaf("known.lower", "Lower confidence bounds of the costs, one row per guardrail.")
+    upper_costs = ShownLeaf("known.upper", "Upper confidence bounds of the costs, one row per guardrail.")
 
     @property
     def known_costs(self) -> KnownCosts:

@@ -64,10 +64,10 @@ def show(state: State) -> None:
 
 
 class LinConTS(WithoutOptions[State]):
-    """Thompson sampling with linear constraints: the best strategy for losses and costs drawn from the posterior.
+    """Thompson sampling with guardrails: the best strategy for losses and costs drawn from the posterior.
 
-    Soft constraints and stochastic losses. Both regret and violations are small in practice. Growth like ln T is proved
-    only for a single constraint on the success rate.
+    Soft guardrails and stochastic losses. Both regret and violations are small in practice. Growth like ln T is proved
+    only for a single guardrail on the success rate.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Mirror descent with the log-barrier and no constraints at all: COLB without its guardrails."""
+"""Mirror descent with the log-barrier and no guardrails at all: COLB without its guardrails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_LIMITS = np.zeros(0)
 
 
 class Unguarded(SoftMirror):
-    """COLB as in the paper, without constraints."""
+    """COLB as in the paper, without guardrails."""
 
     def new_bound(self) -> CostBound:
         """No cost is bounded."""

@@ -78,10 +78,10 @@ def restore(state: State) -> None:
 
 
 class OPB(WithConfidence[State]):
-    """Optimistic-pessimistic bandit: hard constraints, stochastic losses.
+    """Optimistic-pessimistic bandit: hard guardrails, stochastic losses.
 
     Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
-    cost bounds. Losses need a wider radius than costs, so that optimism outweighs the pessimism of the constraints.
+    cost bounds. Losses need a wider radius than costs, so that optimism outweighs the pessimism of the guardrails.
     Every round is safe with probability 1 - delta; regret is of order sqrt(K T) / margin when losses are independent
     over time; there is no guarantee for adversarial losses.
 

@@ -69,7 +69,7 @@ def restore(state: State) -> None:
 
 
 class OptimisticLP(WithConfidence[State]):
-    """Soft constraints and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
+    """Soft guardrails and stochastic losses: the strategy that is best if losses and costs are at their lower bounds.
 
     Regret and total violation are of order sqrt(K T) when losses are independent over time; there is no guarantee for
     adversarial losses.
@@ -126,7 +126,7 @@ class OptimisticLP(WithConfidence[State]):
 
 
 class SafeOptimisticLP(OptimisticLP):
-    """Hard constraints and stochastic losses: `OptimisticLP`, with enough of the safe strategy mixed in.
+    """Hard guardrails and stochastic losses: `OptimisticLP`, with enough of the safe strategy mixed in.
 
     Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`. If rounding keeps the program from
     being solved, the safe strategy is played.

@@ -104,7 +104,7 @@ class PessimisticOptimistic(Policy[State]):
     ``[Q_i + observed cost - alpha_i + eps_t]^+``.
 
     ``V_t = rho m^(1/4) sqrt(2 t / 3)`` is quoted from memory. ``eps_t = min(rho / 2, m^(1/4) / sqrt(6 t))`` is derived,
-    not published: queues settle where ``Q / V_t`` is the price of a constraint, which is at most 1 / rho, hence below
+    not published: queues settle where ``Q / V_t`` is the price of a guardrail, which is at most 1 / rho, hence below
     ``V_t / rho``; the sum of what was added must be as large, and its increments are those of
     ``m^(1/4) sqrt(2 t / 3)``. The cap leaves a strategy that is safe under the tightened thresholds, from the first
     round on. The published ``m^(3/4) sqrt(6 / t)``, as we remember it, capped in the same way, had 1.8 to 6.7 times the

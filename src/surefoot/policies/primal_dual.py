@@ -1,4 +1,4 @@
-"""Primal-dual learning: EXP3-IX plays against prices for the constraints (Castiglioni et al. 2022)."""
+"""Primal-dual learning: EXP3-IX plays against prices for the guardrails (Castiglioni et al. 2022)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from surefoot.rules import RuleError
 
 
 class State(NamedTuple):
-    """EXP3-IX, and the prices of the constraints."""
+    """EXP3-IX, and the prices of the guardrails."""
 
     primal: Primal
     duals: Annotated[Floats, saved("m", rule=TOTAL)]  # lambda_t
@@ -155,5 +155,5 @@ class PrimalDual(Policy[State]):
 
     @property
     def duals(self) -> Floats:
-        """The prices of the constraints (lambda_t)."""
+        """The prices of the guardrails (lambda_t)."""
         return self._shown(self._state.duals)

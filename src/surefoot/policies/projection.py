@@ -17,7 +17,7 @@ from surefoot.rules import POSITIVE, REAL, Floats, Range, RuleError, number, num
 
 
 class Projection(NamedTuple):
-    """A strategy and the multipliers (one per constraint, 0 where it is not tight) that prove it optimal."""
+    """A strategy and the multipliers (one per guardrail, 0 where it is not tight) that prove it optimal."""
 
     strategy: Floats
     multipliers: Floats
@@ -54,12 +54,12 @@ def project(
     Returns
     -------
     Projection
-        The strategy, and the multipliers of the constraints.
+        The strategy, and the multipliers of the guardrails.
 
     Raises
     ------
     EmptySafeSet
-        If no strategy meets the constraints.
+        If no strategy meets the guardrails.
 
     Examples
     --------

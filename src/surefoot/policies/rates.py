@@ -25,7 +25,7 @@ class Sizes(Protocol):
 
     @property
     def n_constraints(self) -> int:
-        """Number of constraints (m)."""
+        """Number of guardrails (m)."""
 
     @property
     def horizon(self) -> float:

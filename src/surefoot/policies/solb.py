@@ -1,4 +1,4 @@
-"""SOLB: hard constraints, every round safe (Algorithm 2)."""
+"""SOLB: hard guardrails, every round safe (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class SOLB(Guarded):
     -----
     How we read the pseudo-code, beyond the notes of `COLB`: mirror descent moves the proposal x~, not the mixture x
     that is played; loss estimates are divided by the probability of the mixture. The weight is the largest over
-    *violated* constraints (over all of them it could exceed 1), with the clipped cost in the test as in the ratio. If
+    *violated* guardrails (over all of them it could exceed 1), with the clipped cost in the test as in the ratio. If
     the safe set is empty the weight is 1: the safe strategy itself is played.
 
     References

@@ -246,6 +246,8 @@ def note(sheet: Sheet) -> str:
     )
     size = math.prod(len(axis.values) for axis in sheet.axes)
     empty = (
-        "; grey cells are not part of the study" if any(len(cells) < size for cells in sheet.policies.values()) else ""
+        "; grey combinations are not part of the study"
+        if any(len(cells) < size for cells in sheet.policies.values())
+        else ""
     )
     return left_out + empty

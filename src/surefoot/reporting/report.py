@@ -59,7 +59,7 @@ def write_report(
     figures
         Whether each scenario has its own figures; by default, if there are at most eight. A grid has maps instead.
     only
-        Names of scenarios, or cells of a grid: write the page of these, with their figures, and leave report.html.
+        Names of scenarios, such as those of a grid: write the page of these, with their figures, and leave report.html.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class Page:
             "id": name,
             "slug": slug(name),
             "about": cells[0].about if len({cell.about for cell in cells}) == 1 else "",
-            "facts": f"{words.counted(len(cells), 'cell')}: {', '.join(extent(axis) for axis in listed[0].axes)}"
+            "facts": f"{words.counted(len(cells), 'combination')}: {', '.join(extent(axis) for axis in listed[0].axes)}"
             if listed
             else "",
             "sheets": about,
@@ -252,7 +252,7 @@ class Page:
         return {
             "title": sheet.title,
             "figures": drawn,
-            "quiet": f"No run violated a guardrail in any of these cells: {' and '.join(quiet)} are 0."
+            "quiet": f"No run violated a guardrail in any of these combinations: {' and '.join(quiet)} are 0."
             if quiet
             else "",
             "columns": ["policy", *(axis.name for axis in sheet.axes), "regret", "violation", "unsafe runs"],

@@ -89,7 +89,7 @@ class ScenarioResult:
 
     @property
     def guardrails(self) -> list[str]:
-        """Names of the constraints."""
+        """Names of the guardrails."""
         return list(self.provenance["scenario"]["guardrails"])
 
     @cached_property

@@ -51,7 +51,7 @@ MEASURES = (
         "Share of unsafe runs",
         "violating_share",
         "runs with a violation in any round; a frame marks more of them than delta allows, "
-        "by the 95 % interval of that cell alone",
+        "by the 95 % interval of that combination alone",
     ),
 )
 

@@ -33,7 +33,7 @@ PANELS = 6
 
 
 def subject(scenario: ScenarioResult) -> PolicyResult | None:
-    """The policy to be drawn: one that estimates a safe set over three arms, with hard constraints if there is one."""
+    """The policy to be drawn: one that estimates a safe set over three arms, with hard guardrails if there is one."""
     size = 3 * scenario.problem.n_constraints
     able = [
         p

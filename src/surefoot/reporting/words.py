@@ -110,12 +110,11 @@ def forecast(title: str, study: Estimate) -> list[str]:
     """The size of a study and how long it takes, in a few lines."""
     threads = f"{study.workers} thread{'s' if study.workers > 1 else ''}"
     return [
-        f"{title}: {counted(study.cells, 'cell')} ({counted(study.scenarios, 'scenario')}, "
-        f"{counted(study.policies, 'policy', 'policies')}), {counted(study.episodes, 'episode')}, "
-        f"{counted(study.rounds, 'round')}.",
+        f"{title}: {counted(study.scenarios, 'scenario')}, {counted(study.policies, 'policy', 'policies')}, "
+        f"{counted(study.cells, 'pair')} of them, {counted(study.episodes, 'run')}, {counted(study.rounds, 'round')}.",
         f"Time on {threads}: about {duration(study.seconds)}, "
         f"between {duration(study.low)} and {duration(study.high)}. "
-        f"Measured on {counted(study.measured_episodes, 'episode')} of {counted(study.measured_cells, 'cell')} "
+        f"Measured on {counted(study.measured_episodes, 'run')} of {counted(study.measured_cells, 'pair')} "
         f"in {study.measured_seconds:.1f} s; other programs on this machine change it.",
         f"Table: {counted(study.rows, 'row')}, {size(study.memory)} in memory, about {size(study.disk)} on disk.",
     ]

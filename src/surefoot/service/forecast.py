@@ -1,4 +1,4 @@
-"""What an experiment will cost before it pays: the forecast of `surefoot plan` for an experiment."""
+"""What an experiment will cost before it pays: the forecast of `surefoot forecast` for an experiment."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from surefoot.experiments.experiment import Experiment
 from surefoot.policies.presets import PRESETS
 from surefoot.rules import RuleError
-from surefoot.theory.plan import Forecast
+from surefoot.theory.plan import FORECAST_PRESETS, Forecast
 
 
 def forecast(experiment: Experiment) -> dict[str, Any] | None:
-    """The forecast for an experiment, or None where there is no formula: another policy, no guardrail, no margin."""
+    """The forecast for an experiment; None without a formula (other policies and presets), a guardrail or a margin."""
     if experiment.policy != "solb" or not experiment.guardrails:
         return None
-    preset = PRESETS.get(str(experiment.options.get("preset", "practical")))
-    if preset is None:
+    preset = str(experiment.options.get("preset", "practical"))
+    if preset not in FORECAST_PRESETS:
         return None
     thresholds = [guardrail.threshold for guardrail in experiment.guardrails]
     if experiment.baseline_costs is None:
@@ -30,7 +30,7 @@ def forecast(experiment: Experiment) -> dict[str, Any] | None:
             margin=min(margins),
             delta=experiment.delta,
             threshold=min(thresholds),
-            optimism=preset.optimism,
+            optimism=PRESETS[preset].optimism,
         )
     except RuleError:  # a margin that is as good as none
         return None

@@ -178,7 +178,7 @@ class Experiments(Struct):
 
 
 class Forecast(Struct):
-    """When the guardrails loosen and what they cost until then: an estimate, as of `surefoot plan`.
+    """When the guardrails loosen and what they cost until then: an estimate, that of `surefoot forecast`.
 
     It takes costs to be coin flips (deviation 0.5) and the baseline to lose `gap` a round more than the best strategy.
     """

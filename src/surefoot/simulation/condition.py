@@ -46,7 +46,9 @@ class Condition:
         try:
             answer = evaluated(self._tree, values)
         except (TypeError, ArithmeticError) as error:
-            raise RuleError("where", "be computable for every cell", self._text, f"{self._text!r}: {error}") from None
+            raise RuleError(
+                "where", "be computable for every combination", self._text, f"{self._text!r}: {error}"
+            ) from None
         except RecursionError:
             raise RuleError("where", RULE, self._text) from None
         if not isinstance(answer, bool):

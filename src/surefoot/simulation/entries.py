@@ -180,7 +180,7 @@ def make_scenarios(entry: ScenarioEntry, folder: Path, horizon: Any, notes: Note
             kept += 1
             yield Built(0, name, cell, make_scenario(entry, cell, folder, notes), given)
     if not kept:
-        raise RuleError("where", "leave one cell at least", entry.where)
+        raise RuleError("where", "leave one combination at least", entry.where)
 
 
 def known_options(entry: ScenarioEntry) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def make_scenario(entry: ScenarioEntry, cell: Cell, folder: Path, notes: Notes) 
                 own["feedback"] = make_feedback(cell.keys["feedback"])
         return Scenario(**{**vars(scenario), **own}) if own else scenario
     except ValueError as error:
-        raise (placed(error, after=f" (in cell {cell.name})") if cell.at else error) from None
+        raise (placed(error, after=f" (in {cell.name})") if cell.at else error) from None
 
 
 def from_table(path: Path, options: dict[str, Any]) -> Scenario:

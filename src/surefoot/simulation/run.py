@@ -65,7 +65,7 @@ class Run:
     table
         The columns ``scenario, policy, seed, round``; up to that round: ``loss`` (expected, cumulative),
         ``baseline_loss`` (of the safe strategy, null if there is none), ``regret``,
-        ``safety_regret``, ``learning_regret``, ``violation`` (V_T) and ``violations`` (one per constraint),
+        ``safety_regret``, ``learning_regret``, ``violation`` (V_T) and ``violations`` (one per guardrail),
         ``rounds_in_violation``, ``worst_margin``, ``rounds_until_loose`` (rounds before the first with a safe weight
         below 0.1), ``bandit_complexity`` (loss of the best safe strategy), ``safety_complexity``; the ``benchmark``
         itself and the ``allocation`` since the checkpoint before; ``clean``, whether every true cost was within the
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """True if every requested episode is in the table."""
+        """True if every requested run is in the table."""
         return not any(part["missing_episodes"] for part in self.provenance["simulations"])
 
     @classmethod
@@ -114,12 +114,12 @@ class Run:
         return cls([one for run in runs for one in run.finished], {**provenance, "simulations": parts})
 
     def cells(self) -> Iterator[Cell]:
-        """The finished episodes by scenario and policy, each read when it is asked for."""
+        """The finished runs by scenario and policy, each read when it is asked for."""
         for one in self.finished:
             yield from one.cells()
 
     def episodes(self, scenario: str) -> dict[tuple[str, int], pa.Table]:
-        """The rows of each episode of a scenario, by policy and seed."""
+        """The rows of each run of a scenario, by policy and seed."""
         found = {}
         for cell in self.cells():
             if cell.scenario == scenario:
@@ -137,7 +137,7 @@ class Run:
                 yield Group(cell.scenario, cell.policy, round_, rows)
 
     def final(self) -> pa.Table:
-        """The rows of the last checkpoint of every episode."""
+        """The rows of the last checkpoint of every run."""
         return joined(cell.table(last=True) for cell in self.cells())
 
     def summary(self, *, all_checkpoints: bool = False) -> pa.Table:

@@ -138,7 +138,7 @@ def simulate(
     if not run.complete:
         left = run.provenance["simulations"][0]["missing_episodes"]
         how = "pass resume=run" if folder is None else "call it again with the same folder"
-        warnings.warn(f"stopped with {left} episodes missing; {how} to go on", stacklevel=2)
+        warnings.warn(f"stopped with {left} runs missing; {how} to go on", stacklevel=2)
     return run
 
 

@@ -61,13 +61,13 @@ horizon = 20_000
 # thresholds = [0.5]            # one per cost
 # horizon = 50_000
 
-# Any value of a scenario or a policy may be a grid: every combination is a cell of the study (docs/studies.md).
+# Any value of a scenario or a policy may be a grid: every combination is run (docs/studies.md).
 # [[scenarios]]
 # id = "lower-bound-v1"
 # name = "margins"
 # margin = {{ grid = [0.05, 0.1, 0.2] }}
 # n_arms = {{ grid = {{ from = 3, to = 30, count = 4, scale = "log" }} }}
-# where = "n_arms * margin < 4"  # leaves out the other cells
+# where = "n_arms * margin < 4"  # leaves out the other combinations
 
 # `surefoot policies` lists them with their options.
 [[policies]]

@@ -125,5 +125,5 @@ class ConfidenceContract:
 
 
 def inside(policy: sf.COLB, means: Floats) -> bool:
-    """True if the means are within the bounds of the only constraint."""
+    """True if the means are within the bounds of the only guardrail."""
     return bool((policy.lower_costs[0] <= means).all() and (means <= policy.upper_costs[0]).all())

@@ -396,7 +396,7 @@ class PolicyContract:
         assert booleans.to_dict() == numbers.to_dict()
 
     def test_one_cost_may_be_a_number(self, problem: sf.Problem) -> None:
-        """With one constraint `costs` may be a plain number; with none or several that is refused."""
+        """With one guardrail `costs` may be a plain number; with none or several that is refused."""
         policy, twin = self.make(problem, 3), self.make(problem, 3)
         decision = policy.ask()
         assert twin.ask() == decision
@@ -511,7 +511,7 @@ class PolicyContract:
     def test_threads_may_share_a_policy(self) -> None:
         """Sixteen threads that ask and tell leave a policy that counts every round, mixes nothing up, and can be saved.
 
-        All costs of a round are equal, so the bounds of all constraints are: costs of two rounds in one would show.
+        All costs of a round are equal, so the bounds of all guardrails are: costs of two rounds in one would show.
         Threads overtake each other, so they tell decisions without their numbers.
         """
         problem = make_problem("K=10 m=12")
@@ -645,7 +645,7 @@ def assert_strategies(strategies: Floats, n_arms: int, floor: float) -> None:
 
 
 def has_bounds(policy: Any) -> bool:
-    """True if a policy bounds the costs; one that ignores constraints may show arrays without rows."""
+    """True if a policy bounds the costs; one that ignores guardrails may show arrays without rows."""
     return hasattr(policy, "upper_costs") and policy.upper_costs.size > 0
 
 

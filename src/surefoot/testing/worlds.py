@@ -42,7 +42,7 @@ def make_problem(size: str, horizon: int | None = 300) -> Problem:
 def true_costs(problem: Problem) -> Floats:
     """The mean costs of the arms in the contract's worlds, for a policy that has to be given them.
 
-    In every other constraint the first half of the arms breaks the limit by far. The last arm is the safe strategy.
+    In every other guardrail the first half of the arms breaks the limit by far. The last arm is the safe strategy.
 
     Examples
     --------

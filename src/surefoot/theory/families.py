@@ -18,7 +18,7 @@ THRESHOLD = 0.5
 def three_arms(
     horizon: int, losses: Losses, margin: float, costs: Sequence[Sequence[float]], delta: float = 0.05
 ) -> Scenario:
-    """Costs of the first two arms by constraint; the third is safe, with the margin under each threshold."""
+    """Costs of the first two arms by guardrail; the third is safe, with the margin under each threshold."""
     rows = [[*row, THRESHOLD - margin] for row in costs]
     safe = SafeStrategy([0, 0, 1], [THRESHOLD - margin] * len(rows))
     problem = Problem(3, [THRESHOLD] * len(rows), horizon, delta, safe)
@@ -32,7 +32,7 @@ def boundary(horizon: int, margin: float = 0.3, n_constraints: int = 1, delta: f
 
 
 def lopsided(horizon: int, margin: float = 0.3) -> Scenario:
-    """Two constraints: one that binds, and one whose costs are lower everywhere than under the safe strategy."""
+    """Two guardrails: one that binds, and one whose costs are lower everywhere than under the safe strategy."""
     return three_arms(horizon, Bernoulli([0.1, 0.4, 0.8]), margin, [[0.9, 0.55], [0.05, 0.1]])
 
 

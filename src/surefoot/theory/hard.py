@@ -1,4 +1,4 @@
-"""Hard constraints: the bounds for SOLB."""
+"""Hard guardrails: the bounds for SOLB."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def lemma_3_sharp(instance: Instance) -> Bound:
 
     Notes
     -----
-    While the cost estimates are within their radii: let the constraint that asks for the safe weight exceed its
+    While the cost estimates are within their radii: let the guardrail that asks for the safe weight exceed its
     threshold by d, pessimistically, and the safe strategy stay r >= rho below. The safe weight is d / (d + r), that
     of the proposal r / (d + r), and d <= 2 beta^T x~ + K / T. By Jensen's inequality, where the paper has that of
     Cauchy and Schwarz, (beta^T x~)^2 <= 4 L sum of x~ / max(1, N), and x~ <= x (d + r) / r. So in every round the

@@ -94,5 +94,5 @@ def safe_arm_rounds(instance: Instance) -> Bound:
 
 
 def of_the_family(instance: Instance) -> tuple[tuple[str, bool], ...]:
-    """What the instances nu_1 to nu_4 have in common: a constraint, and a threshold of 1/2."""
+    """What the instances nu_1 to nu_4 have in common: a guardrail, and a threshold of 1/2."""
     return ("n_constraints >= 1", instance.n_constraints >= 1), ("threshold = 1/2", instance.threshold == 0.5)

@@ -128,7 +128,7 @@ class GivesUp(Altered):
 
 
 class LiteralMaximum(Altered):
-    """The weight as printed: the maximum over all constraints, including those that are met; cut at 1."""
+    """The weight as printed: the maximum over all guardrails, including those that are met; cut at 1."""
 
     def _alter(self) -> None:
         state = self._state

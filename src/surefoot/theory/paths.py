@@ -130,7 +130,7 @@ def caps_slack(trace: Trace) -> float:
 
 
 def mixing_slack(trace: Trace) -> float:
-    """The mixture: 0 <= gamma <= max (1 - alpha) / (1 - theta), x >= (1 - gamma) x~, and every constraint is met at the
+    """The mixture: 0 <= gamma <= max (1 - alpha) / (1 - theta), x >= (1 - gamma) x~, and every guardrail is met at the
     upper bounds, not only the one that asked for most."""  # noqa: D205, D209
     problem = trace.problem
     if problem.safe is None:

@@ -24,6 +24,8 @@ LEARNING = 0.3
 PAYING = 0.5
 """Rounds of the proposal until it has lost less than the safe strategy would have, in the same units."""
 LONGEST = 1e30
+FORECAST_PRESETS = ("guaranteed", "led", "practical")
+"""Presets of SOLB that the formula is for. "paper" has other bounds and another learning rate, and takes far longer."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ class Forecast:
         0 if the best safe strategy is held back by the thresholds: it mixes min(m + 1, K - 1) arms, some of them
         above a threshold. Else the best strategy is an arm that stays below every threshold by this much.
     optimism
-        Of the preset: 1 for "guaranteed", 0.5 for "practical". In "practical" arms that are certified safe may take
-        the place of the safe strategy, and a linear program leads. With no slack it is mostly loose much sooner than
-        forecast, but may be later where the safe strategy is nearly as good as others to mix with.
+        Of the preset: 1 for "guaranteed" and "led", 0.5 for "practical". In "led" and "practical" arms that are
+        certified safe may take the place of the safe strategy, and most of the play follows a linear program. With no
+        slack they are mostly loose much sooner than forecast, but may be later where the safe strategy is nearly as
+        good as others to mix with.
 
     Examples
     --------
@@ -78,7 +81,7 @@ class Forecast:
 
     @property
     def support(self) -> int:
-        """How many arms the best strategy mixes: at most one more than there are constraints that hold it back."""
+        """How many arms the best strategy mixes: at most one more than there are guardrails that hold it back."""
         return 1 if self.slack else min(self.n_constraints + 1, self.n_arms - 1)
 
     @property

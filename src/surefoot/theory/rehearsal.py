@@ -32,9 +32,9 @@ class Means(NamedTuple):
 class Rehearsal(NamedTuple):
     """The results over the seeds.
 
-    `loose_after` is when guardrails are loose (`rounds_until_loose`), `safe_rounds` the sum of the safe weights until
-    then. `break_even` counts up to the last round behind the safe strategy, in expected losses. Either is None unless
-    every run got there by 9/10 of its rounds.
+    `loose_after` is when guardrails are loose (`rounds_until_loose`), `safe_rounds` the sum of the safe arm's shares
+    until then. `break_even` counts up to the last round behind the safe strategy, in expected losses. Either is None
+    unless every run got there by 9/10 of its rounds.
     """
 
     loose_after: Interval | None
@@ -117,7 +117,12 @@ def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:
 
 
 def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, float, int]:
-    """One run: rounds until loose, the sum of safe weights until then, rounds until break-even."""
+    """One run: rounds until loose, the sum of the safe arm's shares until then, rounds until break-even.
+
+    The share of the safe arm means the same in all presets. The policy's own `safe_weight` does not: the preset "led"
+    takes the costs of the safe arm as known, so its program may play that arm like any other that is certified. Then
+    it counts as an arm, and `safe_weight` is near 0 while the safe arm has most of the play.
+    """
     world, safe = world_of(forecast), np.eye(forecast.n_arms)[-1]
     thresholds = np.full(forecast.n_constraints, forecast.threshold)
     problem = Problem(forecast.n_arms, thresholds, None, forecast.delta, SafeStrategy(safe, world.costs @ safe))
@@ -131,16 +136,17 @@ def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, 
         model.fill(costs, first, rng)  # a whole block, needed or not: a longer run starts like a shorter one
         n = here.stop - first
         policy.live(losses[:n], costs[:n], strategies[here], weights[here])
-    loose = rounds_until_loose(weights)
+    shares = strategies[:, -1]  # not `weights`: a program may play the safe arm as one of the arms, too
+    loose = rounds_until_loose(shares)
     return (
         loose,
-        float(weights[:loose].sum()),
+        float(shares[:loose].sum()),
         after_last(np.cumsum(strategies @ world.losses - world.losses[-1]) > 0.0),
     )
 
 
 def rounds_until_loose(weights: Floats) -> int:
-    """Rounds after which the mean safe weight, from there up to any later round, is below 0.1.
+    """Rounds after which the mean weight of the safe strategy, from there up to any later round, is below 0.1.
 
     The first round below 0.1 may come early, by chance. The last round above it may come late: the linear program of
     the preset "practical" returns to the safe strategy now and then, for a short while.

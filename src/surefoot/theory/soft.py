@@ -1,4 +1,4 @@
-"""Soft constraints: the bounds for cost estimates and for COLB."""
+"""Soft guardrails: the bounds for cost estimates and for COLB."""
 
 from __future__ import annotations
 

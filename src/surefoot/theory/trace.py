@@ -64,7 +64,7 @@ class Trace(NamedTuple):
 
     @property
     def radii(self) -> Floats:
-        """Half the distance between the bounds at all times, (T + 1, K): the same for all constraints."""
+        """Half the distance between the bounds at all times, (T + 1, K): the same for all guardrails."""
         return np.asarray((self.upper - self.lower)[:, 0] / 2.0)
 
 

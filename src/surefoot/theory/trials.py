@@ -221,7 +221,7 @@ def try_safety(mutation: Any, runs: int) -> Finding:
 
 
 def try_mixing(mutation: Any, runs: int) -> Finding:
-    """Algorithm 2: weights, mixtures, and all constraints at the upper bounds."""
+    """Algorithm 2: weights, mixtures, and all guardrails at the upper bounds."""
     narrow = mutations.mutant(SOLB, *filter(None, (mutation, mutations.NarrowRadius)))  # so that upper bounds are low
     found = traces(
         lopsided(2_000), lambda problem, seed: narrow(problem, seed, preset="paper", learning_rate=0.2), runs

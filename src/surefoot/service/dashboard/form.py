@@ -144,7 +144,7 @@ class Checked:
 
     @property
     def forecast(self) -> dict[str, Any] | None:
-        """The forecast of `surefoot plan`, where there is one."""
+        """The forecast of `surefoot forecast`, where there is one."""
         return None if self.experiment is None else forecast(self.experiment)
 
     @property

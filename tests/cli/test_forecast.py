@@ -1,4 +1,4 @@
-"""The command `surefoot plan`, as its user types it."""
+"""The command `surefoot forecast`, as its user types it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surefoot.theory import rehearsal
 
 
 def call(*arguments: object, columns: int = 80) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["plan", *map(str, arguments)], env={"COLUMNS": str(columns)})
+    result = CliRunner().invoke(app, ["forecast", *map(str, arguments)], env={"COLUMNS": str(columns)})
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -30,9 +30,28 @@ def test_it_fits(columns: int, more: tuple[object, ...]) -> None:
     assert code == 0
     assert max(map(len, told.splitlines())) <= columns
     assert "\N{HORIZONTAL ELLIPSIS}" not in told
-    for word in ("guaranteed", "practical", "rounds until loose", "regret paid to safety", "rounds until it pays"):
+    for word in (
+        "guaranteed",
+        "led",
+        "practical",
+        "rounds until loose",
+        "regret paid to safety",
+        "rounds until it pays",
+    ):
         assert word in told
-    assert len(re.findall(r"\([\d.,e]+ to [\d.,e]+\)", told)) == (10 if more else 0)
+    assert len(re.findall(r"\([\d.,e]+ to [\d.,e]+\)", told)) == (15 if more else 0)
+
+
+def test_old_names_still_work_and_are_not_shown() -> None:
+    """They are the names of before: `surefoot plan`, and --constraints."""
+    new = CliRunner().invoke(app, ["forecast", "--guardrails", "2"]).stdout
+    assert "2 guardrails" in new
+    for words in ("forecast --constraints 2", "plan --guardrails 2", "plan --constraints 2"):
+        assert CliRunner().invoke(app, words.split()).stdout == new
+    shown = CliRunner().invoke(app, ["--help"]).stdout + call("--help")[1]
+    assert "forecast" in shown
+    assert "--guardrails" in shown
+    assert not re.search(r"\bplan\b|constraints", shown)
 
 
 def test_harder_is_later() -> None:

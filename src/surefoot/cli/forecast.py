@@ -14,7 +14,7 @@ from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.policies.presets import PRESETS
 from surefoot.rules import Range, number
-from surefoot.theory.plan import Forecast
+from surefoot.theory.plan import FORECAST_PRESETS, Forecast
 
 if TYPE_CHECKING:
     from surefoot.theory.rehearsal import Rehearsal
@@ -26,12 +26,12 @@ LEGEND = (
     "assumes that the other arms are as much worse than the safe strategy as the best is better. Read it as an order "
     "of magnitude."
 )
-SOONER = "; practical is mostly much sooner, because it follows a linear program that plays few arms"
+SOONER = "; led and practical are mostly much sooner, because they follow a linear program that plays few arms"
 
 
-def print_plan(
+def print_forecast(
     arms: int,
-    constraints: int,
+    guardrails: int,
     margin: float,
     delta: float,
     traffic: float,
@@ -45,8 +45,8 @@ def print_plan(
     """Rounds and days until the guardrails loosen, what they cost until then, and when it pays."""
     try:
         forecasts = {
-            name: Forecast(arms, constraints, margin, delta, deviation, gap, threshold, slack, PRESETS[name].optimism)
-            for name in ("guaranteed", "practical")
+            name: Forecast(arms, guardrails, margin, delta, deviation, gap, threshold, slack, PRESETS[name].optimism)
+            for name in FORECAST_PRESETS
         }
         number("traffic", traffic, TRAFFIC)
         found = {name: simulated(forecasts[name], name, seeds) for name in forecasts} if seeds else {}
@@ -58,7 +58,7 @@ def print_plan(
     console = Console(highlight=False)
     best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
     console.print(
-        f"[bold]{arms} arms, {constraints} constraint{'s' * (constraints != 1)}, margin {margin:g}[/]; "
+        f"[bold]{arms} arms, {guardrails} guardrail{'s' * (guardrails != 1)}, margin {margin:g}[/]; "
         f"delta {delta:g}, threshold {threshold:g}, costs deviate by {deviation:g}; "
         f"the safe strategy loses {gap:g} a round more than the best, which {best}"
     )
