@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -144,7 +144,7 @@ def test_a_narrow_margin_keeps_no_cheap_arm_from_being_tried() -> None:
         found.program.losses[:5] = losses
         if looks_ahead:
             foresee(found, known, safe, theta)
-        lead(found, known, safe, theta)
+        lead(found, cast(Any, known), safe, theta)
         plan = found.strategies[1]
         assert known.upper[0] @ plan <= 0.5 + 1e-12
         tried.append(float(plan[1]))

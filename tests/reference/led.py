@@ -41,7 +41,8 @@ def foreseen(
 
     def most(costs: Array) -> float:
         """The largest share of an arm beside the safe strategy."""
-        return min((1.0, *(g / (c - t) for g, c, t in zip(margins, costs, safe_costs, strict=True) if c - t > g)))
+        over = costs - safe_costs
+        return min((1.0, *(float(g / c) for g, c in zip(margins, over, strict=True) if c > g)))
 
     for a in np.flatnonzero(safe == 0):
         ratio = most((means[:, a] + lower[:, a]) / 2) / most(np.minimum(1, upper[:, a])) / 3

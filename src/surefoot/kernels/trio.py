@@ -18,7 +18,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from surefoot.kernels.compile import compiled, compiled_apart
-from surefoot.kernels.costs import KnownCosts
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, saved, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.plans import FOLLOWER, LEAST_SHARE, PROGRAM
@@ -156,7 +155,7 @@ def set_shares(trio: Trio, log_rounds: float) -> None:
 
 
 @compiled
-def foresee(trio: Trio, known: KnownCosts, safe_strategy: Floats, safe_costs: Floats) -> None:
+def foresee(trio: Trio, known: Any, safe_strategy: Floats, safe_costs: Floats) -> None:
     """Raise the gain of arms in the program of which much more could be played if their costs were known.
 
     At the upper bounds an arm that was hardly played can have a small share only, the smaller the margin. A program
