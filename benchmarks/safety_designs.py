@@ -5,8 +5,8 @@ in all, and writes docs/data/safety-designs.csv. Attractive arms cost just above
 so nothing but the bounds keeps a policy from playing them. With 400 runs for each policy and design there are
 31,200 runs at each delta. No two designs share a seed.
 
-A bound fails early if it fails: runs are short (`Design.rounds`). Longer runs use up more of delta, which covers all
-rounds together; docs/practical.md has a million of them.
+These attacks bite early, so runs are short (`Design.rounds`): "just above, long" is the first design for three times as
+many rounds. Elsewhere longer runs use up more of delta, which covers all rounds together; docs/practical.md has a million.
 """
 
 from __future__ import annotations

@@ -220,6 +220,13 @@ def test_unsafe_runs_under_attack_are_those_of_the_data() -> None:
         assert line["most in one design"] == f"{most} of {each}: {exact(most, each, 1)}, {worst['design']}"
         assert all(int(row["unsafe"]) <= delta * int(row["runs"]) for row in of)
     assert f"in all {len(designs())} lines it is below delta" in flat("docs/practical.md")
+    short, long = (
+        next(row for row in designs() if (row["delta"], row["design"], row["policy"]) == ("0.5", name, "led"))
+        for name in ("just above", "just above, long")
+    )
+    assert int(long["rounds"]) == 3 * int(short["rounds"])
+    words = f"had {short['unsafe']} unsafe runs of {short['runs']} in 2,000 rounds, and {long['unsafe']} when"
+    assert words in flat("docs/practical.md")
     assert f"{len(safety_designs.DESIGNS)} designs are made to break a limit" in flat("docs/practical.md")
 
 
