@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 import surefoot as sf
+from benchmarks import safety_designs
 from surefoot.cli.studies import DEMO
 from surefoot.reporting.results import results
 from surefoot.reporting.words import told
@@ -190,6 +191,50 @@ def test_how_much_of_delta_is_used_is_what_the_study_found() -> None:
     assert '"practical" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
     choosing = next(rows for rows in tables("docs/choosing.md") if "preset" in rows[0])
     assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "5", "2", "0"]
+
+
+@cache
+def designs() -> list[Row]:
+    with (DOCS / "data" / "safety-designs.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def exact(bad: int, runs: int, places: int) -> str:
+    """A share in percent with its exact 95 % interval."""
+    low, high = binomtest(bad, runs).proportion_ci(method="exact")
+    return f"{100 * bad / runs:.{places}f} % ({100 * low:.{places}f} to {100 * high:.{places}f} %)"
+
+
+def test_unsafe_runs_under_attack_are_those_of_the_data() -> None:
+    shown = next(rows for rows in tables("docs/practical.md") if "most in one design" in rows[0])
+    assert len(shown) == len(safety_designs.DELTAS) * len(safety_designs.POLICIES)
+    for line in shown:
+        delta = number(line["delta"].removesuffix(" %")) / 100
+        of = [row for row in designs() if float(row["delta"]) == delta and row["policy"] == line["policy"]]
+        assert [row["design"] for row in of] == [design.name for design in safety_designs.DESIGNS]
+        bad, runs = (sum(int(row[name]) for row in of) for name in ("unsafe", "runs"))
+        assert runs >= 10_000
+        assert line["unsafe runs"] == f"{bad:,} of {runs:,}: {exact(bad, runs, 2)}"
+        worst = max(of, key=lambda row: int(row["unsafe"]))
+        most, each = int(worst["unsafe"]), int(worst["runs"])
+        assert line["most in one design"] == f"{most} of {each}: {exact(most, each, 1)}, {worst['design']}"
+        assert all(int(row["unsafe"]) <= delta * int(row["runs"]) for row in of)
+    assert f"in all {len(designs())} lines it is below delta" in flat("docs/practical.md")
+    short, long = (
+        next(row for row in designs() if (row["delta"], row["design"], row["policy"]) == ("0.5", name, "led"))
+        for name in ("just above", "just above, long")
+    )
+    assert int(long["rounds"]) == 3 * int(short["rounds"])
+    words = f"had {short['unsafe']} unsafe runs of {short['runs']} in 2,000 rounds, and {long['unsafe']} when"
+    assert words in flat("docs/practical.md")
+    assert f"{len(safety_designs.DESIGNS)} designs are made to break a limit" in flat("docs/practical.md")
+
+
+@pytest.mark.parametrize("policy", safety_designs.POLICIES)
+def test_unsafe_runs_under_attack_are_what_a_simulation_gives(policy: str) -> None:
+    design = safety_designs.DESIGNS[0]
+    [row] = [row for row in designs() if (row["delta"], row["design"], row["policy"]) == ("0.5", design.name, policy)]
+    assert near(row["unsafe"], design.unsafe(policy, 0.5))
 
 
 def test_the_table_of_choosing_is_what_a_simulation_gives() -> None:

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
 from surefoot.kernels.layout import layout_of
-from surefoot.kernels.trio import PRIOR, Trio, blend_trio, set_shares, start_trio, stepped, weigh
+from surefoot.kernels.plans import lead
+from surefoot.kernels.trio import PRIOR, Trio, blend_trio, foresee, set_shares, start_trio, stepped, weigh
 from surefoot.rules import Floats
-from tests.reference.led import FIRST, shares
+from tests.reference.led import FIRST, foreseen, shares
 
 
-def trio(n_arms: int = 3) -> Any:
+def trio(n_arms: int = 3, share: float = 0.1) -> Any:
     draft = layout_of(Trio).new(K=n_arms, m=1)
-    start_trio(draft, np.array([0.5]), np.eye(n_arms)[0], np.array([0.2]), 0.05)
+    start_trio(draft, np.array([0.5]), np.eye(n_arms)[0], np.array([0.2]), 0.05, share)
     return draft.opened()
 
 
-def shares_after(lost: Floats, squares: float) -> tuple[Floats, float]:
-    found = trio()
+def shares_after(lost: Floats, squares: float, share: float = 0.1) -> tuple[Floats, float]:
+    found = trio(share=share)
     found.lost[:], found.squares[0] = lost, squares
     set_shares(found, math.log(1000))
     return found.shares.copy(), float(found.rate[0])
 
 
-def test_shares_are_those_of_the_twin() -> None:
+@pytest.mark.parametrize("share", [0.1, 0.02, 0.001])
+def test_shares_are_those_of_the_twin(share: float) -> None:
     rng, capped = np.random.default_rng(1), 0
     for _ in range(3000):
         lost = rng.normal(size=3) * 10.0 ** rng.uniform(-3, 5)
         squares = 10.0 ** rng.uniform(-2, 6)
-        found, rate = shares_after(lost, squares)
+        found, rate = shares_after(lost, squares, share)
         assert rate == pytest.approx(min(0.25, math.sqrt(0.64 * (11 + 2 * math.log(1000)) / (1 + squares))))
-        assert found == pytest.approx(shares(lost, rate), rel=1e-9, abs=1e-12)
+        assert found == pytest.approx(shares(lost, rate, 1 - share), rel=1e-9, abs=1e-12)
         assert abs(found.sum() - 1) < 1e-15
-        capped += found[1] == 0.9
-    assert 500 < capped < 2500
+        capped += found[1] == 1 - share
+    assert 50 < capped < 2500
 
 
 def test_shares_meet_the_optimality_conditions() -> None:
@@ -92,3 +94,58 @@ def test_absurd_propensities_leave_shares() -> None:
         assert np.isfinite(found.shares).all()
         assert abs(found.shares.sum() - 1) < 1e-12
         assert (found.shares >= 0).all()
+
+
+class Known(NamedTuple):
+    """What is known of the costs, as far as the program needs it."""
+
+    upper: Floats
+    means: Floats
+    lower: Floats
+
+
+def test_gains_are_raised_as_by_the_twin() -> None:
+    rng, raised = np.random.default_rng(6), 0
+    for case in range(400):
+        K, m = int(rng.integers(2, 7)), int(rng.integers(0, 4))
+        safe = np.eye(K)[0] if case % 2 else rng.dirichlet(np.ones(K)) * (np.arange(K) < 2)
+        safe /= safe.sum()
+        theta = rng.uniform(0.1, 0.6, m)
+        alpha = theta + 10.0 ** rng.uniform(-5, -0.4, m)
+        lower, means, upper = np.sort(rng.random((3, m, K)), axis=0)
+        losses = rng.uniform(-1, 1, K)
+        draft = layout_of(Trio).new(K=K, m=m)
+        start_trio(draft, alpha, safe, theta, 0.05)
+        found = draft.opened()
+        found.program.losses[:K] = losses
+        foresee(found, Known(upper, means, lower), safe, theta)
+        wanted = foreseen(losses, upper, means, lower, alpha, safe, theta)
+        assert found.program.losses[:K] == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        raised += bool((wanted != losses).any())
+    assert raised > 100
+
+
+def test_a_narrow_margin_keeps_no_cheap_arm_from_being_tried() -> None:
+    """A state met at a margin of 0.02: arm 1 costs 0.3, but after 24 rounds that is bounded by 0.69 only.
+
+    By its upper bound it can have a tenth of the play, which gains less than arm 2 does. So the program would play that
+    to the end.
+    """
+    known = Known(
+        upper=np.array([[0.48, 0.688, 0.501, 0.866, 0.987]]), means=np.array([[0.475, 0.333, 0.498, 0.696, 0.914]]),
+        lower=np.array([[0.459, 0.085, 0.491, 0.497, 0.756]]),
+    )  # fmt: skip
+    limits, safe, theta = np.array([0.5]), np.eye(5)[0], np.array([0.48])
+    draft = layout_of(Trio).new(K=5, m=1)
+    start_trio(draft, limits, safe, theta, 0.05)
+    found, losses = draft.opened(), np.array([0.782, 0.029, 0.594, 0.042, -0.067])
+    tried = []
+    for looks_ahead in (False, True):
+        found.program.losses[:5] = losses
+        if looks_ahead:
+            foresee(found, known, safe, theta)
+        lead(found, cast(Any, known), safe, theta)
+        plan = found.strategies[1]
+        assert known.upper[0] @ plan <= 0.5 + 1e-12
+        tried.append(float(plan[1]))
+    assert tried == [0.0, pytest.approx(0.02 / 0.208)]

@@ -12,28 +12,30 @@ from scipy.stats import binom
 
 import surefoot as sf
 from tests.policies.test_practical import SAFES, Careless, play, problem_of
-from tests.reference.led import Losses, Shares, mixtures
+from tests.reference.led import Losses, Shares, foreseen, mixtures
 from tests.reference.practical import leader, least_loss, looks
 
 
+@pytest.mark.parametrize("share", [None, 0.02])
 @pytest.mark.parametrize("safe", SAFES)
-def test_rounds_follow_their_twins(safe: str) -> None:
+def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
     problem = problem_of(safe)
-    policy = sf.SOLB(problem, 5, preset="led")
+    policy = sf.SOLB(problem, 5, preset="led", follower_share=share)
     diamond = problem.safe
     assert diamond is not None
-    twin, shares = Losses(4, 3000), Shares(math.log(3000))
+    most = 0.9 if share is None else 0.98
+    twin, shares = Losses(4, 3000), Shares(math.log(3000), most)
     evidence, trio = math.log(4 * 2 / 0.05), policy._state.trio
     plans = trio.strategies.copy()
     weights, own, q = trio.safe_weights.copy(), trio.proposal_weights.copy(), shares.q
-    active = by_arm = kept = solved = cut = moved = far = 0
-    for t, (decision, loss) in enumerate(play(policy, 3000, 3, change=2000), start=1):
+    active = by_arm = kept = solved = cut = moved = far = tried = 0
+    for t, (decision, loss) in enumerate(play(policy, 3000, 9, change=2000), start=1):
         arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
-        share = float(q[0] * own[0] + q[2] * own[2])
-        cut += twin.mean > share / (4 * twin.rate)
+        in_play = float(q[0] * own[0] + q[2] * own[2])
+        cut += twin.mean > in_play / (4 * twin.rate)
         shares.weigh(plans, decision.propensity, arm, loss - twin.mean)
         same = bool((policy.proposal == twin.proposal).all())
-        changed, keeps = twin.take_in(arm, loss, decision.propensity, share, int(known.counts[arm]), same)
+        changed, keeps = twin.take_in(arm, loss, decision.propensity, in_play, int(known.counts[arm]), same)
         if changed:
             shares.restart()
         seen = len(twin.diaries[arm].before) + len(twin.diaries[arm].late)
@@ -42,6 +44,11 @@ def test_rounds_follow_their_twins(safe: str) -> None:
             plans[1], weights[1] = trio.strategies[1], trio.safe_weights[1]
             bounds = np.array([diary.optimistic(evidence) for diary in twin.diaries])
             bounds -= 0.25 * (np.minimum(1, upper) - known.means).max(axis=0, initial=0.0)
+            plain = bounds
+            bounds = foreseen(
+                plain, upper, known.means, known.lower, problem.thresholds, diamond.strategy, diamond.costs
+            )  # fmt: skip
+            tried += bool((bounds != plain).any())
             wanted_loss = least_loss(bounds, upper, problem.thresholds, diamond.strategy, diamond.costs)
             assert bounds @ plans[1] == pytest.approx(wanted_loss, abs=1e-9)
             rest = plans[1] - weights[1] * diamond.strategy
@@ -72,10 +79,11 @@ def test_rounds_follow_their_twins(safe: str) -> None:
         assert trio.shares == pytest.approx(q, abs=1e-9)
         assert policy.strategy == pytest.approx(q @ plans, abs=1e-9)
         assert policy.safe_weight == pytest.approx(q @ weights, abs=1e-9)
-        moved += bool(q[1] < 0.9)
+        moved += bool(q[1] < most)
     # the branches were taken
     assert min(active, solved - 300, kept - 500, moved - 3, far, twin.restarts) >= 1
     assert cut > 10
+    assert tried > 0
     assert by_arm > 10 or safe == "an arm"
     assert policy.empty_rounds == 0
 
@@ -102,6 +110,25 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
             sf.SOLB.from_dict({**data, "state": {**data["state"], "trio": trio}})
     with pytest.raises(ValueError, match=r"state\.batch_rounds must be less than 16, got 16"):
         sf.SOLB.from_dict({**data, "state": {**data["state"], "batch_rounds": [16.0]}})
+
+
+def test_the_share_of_the_follower_is_an_option_of_this_preset() -> None:
+    problem = problem_of("an arm", 3000)
+    usual, small = (sf.SOLB(problem, 5, preset="led", follower_share=share) for share in (0.1, 0.02))
+    for policy in (usual, small, sf.SOLB(problem, 5, preset="led")):
+        for _ in play(policy, 700, 3):
+            assert policy._state.trio.shares[1] <= policy._state.trio.most_of_program
+    assert usual._state.trio.shares[1] <= 0.9 < small._state.trio.shares[1]
+    assert (policy.strategy == usual.strategy).all()
+    assert small.to_dict()["options"]["follower_share"] == 0.02
+    assert sf.SOLB.from_dict(json.loads(json.dumps(small.to_dict()))).to_dict() == small.to_dict()
+    for preset, share, message in (
+        ("practical", 0.05, r"^follower_share must be left out for preset 'practical' \(it belongs to preset 'led'\)"),
+        ("led", 0.2, r"^follower_share must be in \[0.001, 0.1\], got 0.2$"),
+        ("led", 0.0, r"^follower_share must be in \[0.001, 0.1\], got 0.0$"),
+    ):
+        with pytest.raises(sf.RuleError, match=message):
+            sf.SOLB(problem, 5, preset=preset, follower_share=share)
 
 
 def test_losses_are_forgotten_at_most_so_often() -> None:

@@ -15,8 +15,8 @@ Array = npt.NDArray[np.float64]
 FIRST = np.array([0.05, 0.9, 0.05])
 
 
-def shares(lost: Array, rate: float) -> Array:
-    """The minimum of lost @ q + sum(q / s - 1 - ln(q / s)) / rate over shares q with q[1] <= 0.9, by bisection."""
+def shares(lost: Array, rate: float, most: float = 0.9) -> Array:
+    """The minimum of lost @ q + sum(q / s - 1 - ln(q / s)) / rate over shares q with q[1] <= most, by bisection."""
     heights = 1 / FIRST + rate * lost
 
     def solved(which: list[int], total: float) -> Array:
@@ -27,17 +27,35 @@ def shares(lost: Array, rate: float) -> Array:
         return np.asarray(1 / (rest + price))
 
     free = solved([0, 1, 2], 1.0)
-    if free[1] <= 0.9:
+    if free[1] <= most:
         return free
-    first, third = solved([0, 2], 0.1)
-    return np.array([first, 0.9, third])
+    first, third = solved([0, 2], 1 - most)
+    return np.array([first, most, third])
+
+
+def foreseen(
+    bounds: Array, upper: Array, means: Array, lower: Array, thresholds: Array, safe: Array, safe_costs: Array
+) -> Array:
+    """Losses of the program: gains over the safe strategy are raised where costs, once learnt, may allow much more."""
+    margins, raised, own = np.maximum(1e-3, thresholds - safe_costs), bounds.copy(), float(safe @ bounds)
+
+    def most(costs: Array) -> float:
+        """The largest share of an arm beside the safe strategy."""
+        over = costs - safe_costs
+        return min((1.0, *(float(g / c) for g, c in zip(margins, over, strict=True) if c > g)))
+
+    for a in np.flatnonzero(safe == 0):
+        ratio = most((means[:, a] + lower[:, a]) / 2) / most(np.minimum(1, upper[:, a])) / 3
+        if ratio > 1 and bounds[a] < own:
+            raised[a] = own - ratio * (own - bounds[a])
+    return raised
 
 
 class Shares:
     """The shares of three plans, and what they are found from."""
 
-    def __init__(self, log_rounds: float) -> None:
-        self.bound = 11 + 2 * log_rounds
+    def __init__(self, log_rounds: float, most: float = 0.9) -> None:
+        self.bound, self.most = 11 + 2 * log_rounds, most
         self.restart()
 
     def restart(self) -> None:
@@ -54,7 +72,7 @@ class Shares:
     def set(self) -> None:
         self.squares, self.steps = self.squares + float((self.steps**2).sum()), np.zeros(3)
         self.rate = min(self.rate, math.sqrt(0.64 * self.bound / (1 + self.squares)))
-        self.q = shares(self.lost, self.rate)
+        self.q = shares(self.lost, self.rate, self.most)
 
 
 class Losses:

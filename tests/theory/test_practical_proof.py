@@ -398,6 +398,51 @@ def test_step_8_safe_weights(name: str, known_end: bool) -> None:
     assert (slack**2).sum() <= (K**2 / ROUNDS if known_end else K + 1) + 1e-9
 
 
+# Section 7, "With lower bounds at the level 1 / T"
+
+
+@pytest.mark.parametrize("kind", ["coin .5", "coin .02", "Beta"])
+def test_two_levels_the_width(kind: str) -> None:
+    """Upper bounds at one level and lower bounds at another: C = (2/3) (sqrt(ln(1/e) + 4) + sqrt(ln(1/e') + 4))^2."""
+    rng, n, levels = np.random.default_rng(8), 5_000, (0.05, 1e-6)
+    stream = {"coin .5": rng.random(n) < 0.5, "coin .02": rng.random(n) < 0.02, "Beta": rng.beta(2, 3, n)}[kind]
+    up, low = (Betting(sides="upper").new_costs(sf.Problem(2, [0.5], None, 2 * level)) for level in levels)
+    widths = np.empty(n)
+    for t in range(n):
+        for known in (up, low):
+            observe(known, 0, np.array([float(stream[t])]))
+        widths[t] = up.upper[0, 0] - low.lower[0, 0]
+    scale = 2 / 3 * sum(math.sqrt(math.log(1 / level) + 4) for level in levels) ** 2
+    allowed = np.sqrt(scale / np.arange(1, n + 1))
+    assert (widths <= allowed).all()
+    if kind == "coin .5":
+        assert (widths > allowed / 2).any()  # not with a quarter of C
+
+
+def test_safe_weights_ask_for_widths_alone() -> None:
+    """Step 8 for any bounds, right or wrong, also where lower bounds are above upper ones."""
+    rng, crossed, close = np.random.default_rng(9), 0, 0.0
+    for _ in range(4000):
+        K, m, C = int(rng.integers(2, 6)), int(rng.integers(1, 4)), 20.0
+        counts = (10.0 ** rng.uniform(0, 5, K)).astype(int)
+        widths = np.sqrt(C / np.maximum(1, counts))
+        lower = rng.random((m, K))
+        upper = np.minimum(1.0, lower + rng.uniform(-0.3, 1, (m, K)) * widths)
+        proposal, slack = rng.dirichlet(np.full(K, 0.7)), 10.0 ** rng.uniform(-5, -1)
+        thresholds = np.maximum(lower @ proposal - slack, 0.02)
+        theta = thresholds * rng.uniform(0, 0.98, m)
+        costs, rho = np.minimum(1.0, upper @ proposal), float((thresholds - theta).min())
+        ratios = (costs - thresholds) / np.where(costs > thresholds, costs - theta, 1.0)
+        gamma = float(max(0.0, ratios.max()))
+        played = (1 - gamma) * proposal + gamma * np.eye(K)[0]
+        right = (2 * C * float((played / np.maximum(1, counts)).sum()) + 2 * slack**2) / rho**2
+        assert gamma**2 <= right + 1e-12
+        crossed += bool((lower > upper).any())
+        close = max(close, gamma**2 / right)
+    assert crossed > 1000
+    assert close > 0.1
+
+
 # Section 6: the comparator
 
 

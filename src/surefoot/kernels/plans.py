@@ -101,14 +101,28 @@ def blend(plans: Plans, strategy: Floats) -> float:
 def solve_program(plans: Any, known: KnownCosts, record: Record, safe_strategy: Floats, safe_costs: Floats) -> int:
     """Set the plan of the program: the least optimistic loss among strategies that are safe at the upper bounds.
 
-    The less an arm's costs are known, the less of it can be played, so its loss is bounded the more optimistically.
     Returns the status of the solution.
     """
-    for a in range(safe_strategy.size):
+    be_optimistic(plans, known, record)
+    return lead(plans, known, safe_strategy, safe_costs)
+
+
+@compiled
+def be_optimistic(plans: Any, known: KnownCosts, record: Record) -> None:
+    """Set the losses of the program's arms.
+
+    The less an arm's costs are known, the less of it can be played, so its loss is bounded the more optimistically.
+    """
+    for a in range(known.upper.shape[1]):
         unknown = 0.0
         for i in range(known.upper.shape[0]):
             unknown = max(unknown, min(1.0, known.upper[i, a]) - known.means[i, a])
         plans.program.losses[a] = optimistic(record, a, plans.evidence) - OF_COSTS * unknown
+
+
+@compiled
+def lead(plans: Any, known: KnownCosts, safe_strategy: Floats, safe_costs: Floats) -> int:
+    """Set the plan of the program, given the losses of its arms; return the status of the solution."""
     plan = plans.strategies[PROGRAM]
     status = lose_least(plans.program, plans.vertex, known.upper, safe_strategy, safe_costs, plan)
     plans.safe_weights[PROGRAM] = plans.vertex[plan.size]

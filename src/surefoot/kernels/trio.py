@@ -29,7 +29,7 @@ SAFE = 2
 """The third plan: the proposal, mixed with the safe strategy alone."""
 
 PRIOR = np.array([0.5 * LEAST_SHARE, 1.0 - LEAST_SHARE, 0.5 * LEAST_SHARE])
-"""The shares before the first round, from which the barrier is counted. The program's never exceeds its own here."""
+"""The shares before the first round, from which the barrier is counted."""
 
 FASTEST = 0.25
 """Largest rate of the shares."""
@@ -42,6 +42,15 @@ SMALL = 0.25
 
 LEAST_KEPT = 0.5
 """An arm is mixed in only if the proposal keeps this much of the weight that the safe strategy would leave it."""
+
+WORTH_A_TRY = 3.0
+"""An arm gains more in the program if this much more of it could be played, were its costs what is believed."""
+
+BELIEVED = 0.5
+"""How much of the distance between an arm's mean costs and their lower bounds is believed there."""
+
+NARROWEST = 1e-3
+"""Margins below this count as this much there, so that no gain becomes too large for the program."""
 
 LARGEST = 1e100
 """Sums of estimates are kept within this: feedback on decisions with absurd propensities could overflow them."""
@@ -62,9 +71,13 @@ class Trio(NamedTuple):
     program: Annotated[Program, sized(K="K + 1")]  # over the arms, with the safe strategy as one more arm
     vertex: Annotated[Floats, derived("K + 1")]  # the solution of the program
     evidence: Annotated[float, derived()]  # ln(K m / delta): how optimistic the program is
+    most_of_program: Annotated[float, derived()]  # what the program's share never exceeds
 
 
-def start_trio(trio: Any, thresholds: Floats, safe_strategy: Floats, safe_costs: Floats, delta: float) -> None:
+def start_trio(
+    trio: Any, thresholds: Floats, safe_strategy: Floats, safe_costs: Floats, delta: float,
+    follower_share: float = LEAST_SHARE,
+) -> None:  # fmt: skip
     """Before the first round all plans are the safe strategy."""
     n_arms, m = safe_strategy.size, thresholds.size
     trio.strategies = safe_strategy
@@ -74,6 +87,7 @@ def start_trio(trio: Any, thresholds: Floats, safe_strategy: Floats, safe_costs:
     trio.program.limits = thresholds
     trio.program.costs[:, n_arms] = safe_costs
     trio.evidence = np.log(n_arms * max(1, m) / delta)
+    trio.most_of_program = 1.0 - follower_share
 
 
 @compiled
@@ -115,7 +129,7 @@ def set_shares(trio: Trio, log_rounds: float) -> None:
     for i in range(3):
         trio.steps[i] = 0.0
     trio.rate[0] = min(trio.rate[0], math.sqrt(TIGHTNESS * barrier(log_rounds) / (1.0 + trio.squares[0])))
-    rate, most = trio.rate[0], PRIOR[PROGRAM]
+    rate, most = trio.rate[0], trio.most_of_program
     first = 1.0 / PRIOR[FOLLOWER] + rate * trio.lost[FOLLOWER]
     second = 1.0 / PRIOR[PROGRAM] + rate * trio.lost[PROGRAM]
     third = 1.0 / PRIOR[SAFE] + rate * trio.lost[SAFE]
@@ -138,6 +152,29 @@ def set_shares(trio: Trio, log_rounds: float) -> None:
                 break
         trio.shares[PROGRAM], trio.shares[smaller] = min(most, 1.0 / (b + price)), 1.0 / (a + apart + price)
     trio.shares[larger] = 1.0 - trio.shares[PROGRAM] - trio.shares[smaller]
+
+
+@compiled
+def foresee(trio: Trio, known: Any, safe_strategy: Floats, safe_costs: Floats) -> None:
+    """Raise the gain of arms in the program of which much more could be played if their costs were known.
+
+    At the upper bounds an arm that was hardly played can have a small share only, the smaller the margin. A program
+    that goes by this share alone may never learn that the arm is cheap. Let `now` be the largest share of the arm
+    beside the safe strategy by its upper bounds, and `then` that by what is believed of its costs. What the arm gains
+    over the safe strategy is multiplied by then / now / WORTH_A_TRY, if that is more than 1.
+    """
+    losses, safe_loss = trio.program.losses, 0.0
+    for a in range(safe_strategy.size):
+        safe_loss += safe_strategy[a] * losses[a]
+    for a in range(safe_strategy.size):
+        now, then = 1.0, 1.0
+        for i in range(safe_costs.size):
+            spare = max(NARROWEST, trio.program.limits[i] - safe_costs[i])
+            now = min(now, spare / max(spare, min(1.0, known.upper[i, a]) - safe_costs[i]))
+            cost = known.means[i, a] - BELIEVED * (known.means[i, a] - known.lower[i, a])
+            then = min(then, spare / max(spare, cost - safe_costs[i]))
+        if then > WORTH_A_TRY * now and losses[a] < safe_loss and safe_strategy[a] == 0.0:
+            losses[a] = safe_loss - (safe_loss - losses[a]) * then / (WORTH_A_TRY * now)
 
 
 @compiled

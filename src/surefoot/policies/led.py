@@ -3,14 +3,16 @@
 Three plans are played at a time: the proposal of a follower of the regularised leader mixed with what costs least, the
 solution of a linear program, and the proposal mixed with the safe strategy (`kernels/trio.py`). Their shares are found
 with a log-barrier, so regret against the third plan is bounded, and that plan is the one of preset "guaranteed" in
-company: it has at least a tenth of the play together with the first. docs/theory/led.md has the theorem.
+company: it has at least `follower_share`, a tenth, of the play together with the first. docs/theory/led.md has the
+theorem.
 
 Beside "practical"
 
 * the safe set is built from the lower bounds themselves (an optimism of 1), which keeps the benchmark in it;
 * losses count from a baseline that no step is too long for;
 * the proposal lags behind by batches of at most `MOST_KEPT` rounds, whose sums count as one step;
-* losses that have changed are forgotten at most `most_restarts` times.
+* losses that have changed are forgotten at most `most_restarts` times;
+* the program tries arms that may turn out to be cheap, where the margin is narrow (`foresee` in `kernels/trio.py`).
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from surefoot.kernels.follower import (
     tune,
 )
 from surefoot.kernels.layout import COUNT, derived, saved
-from surefoot.kernels.plans import LEAST_SHARE, PROGRAM, solve_program
+from surefoot.kernels.plans import LEAST_SHARE, PROGRAM, be_optimistic, lead
 from surefoot.kernels.record import enter
 from surefoot.kernels.trio import (
     LEAST_KEPT,
-    PRIOR,
     SMALL,
     Trio,
     blend_trio,
+    foresee,
     forget_trio,
     mix_twice,
     proposal_share,
@@ -54,7 +56,10 @@ from surefoot.kernels.trio import (
 from surefoot.kernels.types import EMPTY, KEPT, SOLVED, Floats
 from surefoot.policies.estimates import known_safe, least_safe_share
 from surefoot.policies.practical import FollowLeader, check_plans
-from surefoot.rules import SUM_TOLERANCE, RuleError
+from surefoot.rules import SUM_TOLERANCE, Range, RuleError
+
+FOLLOWER_SHARE = Range(0.001, LEAST_SHARE)
+"""What the option `follower_share` may be."""
 
 MOST_KEPT = 16.0
 """A proposal is found again after this many rounds at the latest."""
@@ -87,7 +92,7 @@ def update(state: LedState, arm: int, propensity: float, weight: float, loss: fl
     if followed.changed:
         forget_trio(trio)
     ahead = followed.changed or known.kind == PAPER or due(int(learner.record.seen[arm]))
-    if ahead and solve_program(trio, known, learner.record, state.safe_strategy, state.safe_costs) != SOLVED:
+    if ahead and solve_program(state) != SOLVED:
         failed = True
     if failed:
         state.empty_rounds[0] += 1.0
@@ -143,6 +148,14 @@ def most_restarts(log_rounds: float) -> int:
     return math.floor(log_rounds)
 
 
+@compiled
+def solve_program(state: LedState) -> int:
+    """Set the plan of the program; return the status of its solution."""
+    be_optimistic(state.trio, state.known, state.learner.record)
+    foresee(state.trio, state.known, state.safe_strategy, state.safe_costs)
+    return lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
+
+
 @merged
 def mix_proposal(state: LedState) -> None:
     """Set the two plans with the proposal in them."""
@@ -157,7 +170,7 @@ def mix_proposal(state: LedState) -> None:
 def begin(state: LedState) -> None:
     """Set all plans, and what is played."""
     mix_proposal(state)
-    solve_program(state.trio, state.known, state.learner.record, state.safe_strategy, state.safe_costs)
+    solve_program(state)
     state.safe_weight[0] = blend_trio(state.trio, state.strategy)
 
 
@@ -178,12 +191,19 @@ class FollowInCompany(FollowLeader):
         super().start(state)
         problem, safe = self.problem, known_safe(self.problem, "SOLB")
         state.safe_strategy, state.safe_costs = safe.strategy, safe.costs
-        start_trio(state.trio, problem.thresholds, safe.strategy, safe.costs, problem.delta)
+        start_trio(
+            state.trio, problem.thresholds, safe.strategy, safe.costs, problem.delta, self.follower_share()
+        )  # fmt: skip
+
+    def follower_share(self) -> float:
+        """The least share of the follower's two plans."""
+        share = self.options.get("follower_share")
+        return LEAST_SHARE if share is None else float(share)
 
     def least_propensity(self) -> float:
         """The floor of the proposal in what is played, or the least share of the safe strategy."""
         margin = self.problem.margin
-        mixed = super().least_propensity() * LEAST_SHARE * LEAST_KEPT * margin / (1.0 + margin)
+        mixed = super().least_propensity() * self.follower_share() * LEAST_KEPT * margin / (1.0 + margin)
         return min(mixed, least_safe_share(self.problem))
 
     def check(self, state: Any, rounds: int) -> None:
@@ -197,9 +217,8 @@ class FollowInCompany(FollowLeader):
                 raise RuleError("state.trio.proposal_weights", f"be at most {most:g} for these plans", float(weight))
         if abs(trio.shares.sum() - 1.0) > SUM_TOLERANCE:
             raise RuleError("state.trio.shares", "sum to 1", trio.shares, f"a sum of {trio.shares.sum():.12g}")
-        if trio.shares[PROGRAM] > PRIOR[PROGRAM]:
-            raise RuleError(
-                "state.trio.shares", f"leave the program at most {PRIOR[PROGRAM]:g}", float(trio.shares[PROGRAM])
-            )  # fmt: skip
+        most = trio.most_of_program
+        if trio.shares[PROGRAM] > most:
+            raise RuleError("state.trio.shares", f"leave the program at most {most:g}", float(trio.shares[PROGRAM]))
         if state.batch_rounds[0] >= MOST_KEPT:
             raise RuleError("state.batch_rounds", f"be less than {MOST_KEPT:g}", float(state.batch_rounds[0]))

@@ -13,10 +13,10 @@ from surefoot.kernels.layout import COUNT, derived, saved
 from surefoot.kernels.learner import Learner, descend
 from surefoot.kernels.safety import mix, weight_needed
 from surefoot.kernels.types import EMPTY, Floats
-from surefoot.policies.base import Seed
+from surefoot.policies.base import Seed, plain
 from surefoot.policies.estimates import Bounds, known_safe, least_safe_share
 from surefoot.policies.guarded import Guarded, Method, MirrorDescent, refuse_of_paper
-from surefoot.policies.led import FollowInCompany
+from surefoot.policies.led import FOLLOWER_SHARE, FollowInCompany
 from surefoot.policies.practical import FollowAndPlan
 from surefoot.policies.presets import Preset
 from surefoot.problem import Problem
@@ -131,6 +131,10 @@ class SOLB(Guarded):
         For preset "paper", the input of mirror descent: "paper", its default, the loss estimate, or "weighted", the
         same times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second does not
         depend on the margin (docs/theory/weighted-estimator.md).
+    follower_share
+        For preset "led": the least share of its follower in what is played, from 0.001 to 0.1, its default. A small
+        one, such as 0.02, loses less with many arms or guardrails. It makes the bound on the mean regret larger
+        (docs/theory/led.md).
 
     Notes
     -----
@@ -169,15 +173,19 @@ class SOLB(Guarded):
     def __init__(
         self, problem: Problem, seed: Seed = None, *, preset: str = "practical",
         learning_rate: float | str | None = None, confidence: Bounds = None, benchmark_loss: float | None = None,
-        estimator: str | None = None,
+        estimator: str | None = None, follower_share: float | None = None,
     ) -> None:  # fmt: skip
         if choice("preset", preset, tuple(self.methods)) != "paper":
             refuse_of_paper("estimator", estimator, preset)
         else:
             estimator = choice("estimator", "paper" if estimator is None else estimator, ("paper", "weighted"))
-        self._begin_bounded(
-            problem, seed, preset, learning_rate, confidence, benchmark_loss, estimator=estimator
-        )  # fmt: skip
+        options: dict[str, Any] = {"estimator": estimator}
+        if follower_share is not None:
+            if preset != "led":
+                rule = f"be left out for preset {preset!r} (it belongs to preset 'led')"
+                raise RuleError("follower_share", rule, follower_share)
+            options["follower_share"] = plain("follower_share", follower_share, FOLLOWER_SHARE)
+        self._begin_bounded(problem, seed, preset, learning_rate, confidence, benchmark_loss, **options)
 
     def _usual_bounds(self, preset: Preset) -> Confidence:
         if not preset.follows:

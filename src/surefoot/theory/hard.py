@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from surefoot.policies.led import FOLLOWER_SHARE
 from surefoot.policies.rates import comparators_log, halving_log, learning_rate_cap, theory_rate, weighted_rate
 from surefoot.rules import number
 from surefoot.theory.descent import Descent, cost_log, most_played_loss, moving, printed_descent, settled
@@ -341,7 +342,7 @@ def theorem_r(instance: Instance) -> Bound:
     return mean_bound(instance, "Theorem R: guaranteed", {**fixed, "variance": variance})
 
 
-def led(instance: Instance, *, restarts: float | None = None) -> Bound:
+def led(instance: Instance, *, restarts: float | None = None, follower_share: float = 0.1) -> Bound:
     """Mean regret of SOLB with preset "led", run with delta = 1 / T; losses are fixed in advance.
 
     Parameters
@@ -350,6 +351,8 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
         What it is about. Its delta is not used.
     restarts
         How often losses are forgotten, on average, if measured; else the most it can be, ln T.
+    follower_share
+        The option of SOLB: the least share of the follower in what is played.
 
     Notes
     -----
@@ -369,24 +372,27 @@ def led(instance: Instance, *, restarts: float | None = None) -> Bound:
     '8.71e+05'
     >>> f"{led(instance, restarts=0).total:.3g}"
     '3.74e+05'
+    >>> f"{led(instance, restarts=0, follower_share=0.02).total:.3g}"
+    '1.13e+06'
     """
     n_arms, horizon, margin = instance.n_arms, instance.horizon, instance.known("margin")
     log, loss = math.log(horizon), instance.benchmark_loss
     barrier = 11 + 2 * log
     epochs = 1 + (log if restarts is None else float(number("restarts", restarts, AMOUNT)))
-    gamma = (45 * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
+    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 20: pi >= w / parts
+    gamma = (2.25 * parts * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
     shares = epochs * (4.04 * barrier + 0.78) + 2.51 * math.sqrt(epochs * barrier * (epochs + 5.6 * horizon)) + 2
     fixed = {
         "mixing": math.sqrt(gamma) * (instance.safety_complexity + math.sqrt(loss)),
         "moving": epochs * 1.05 * n_arms * log,
-        "range": epochs * 624 / margin**2,
+        "range": epochs * 1.56 * parts**2 / margin**2,
         "shares": shares,
         "truncation": float(n_arms),
         "failure": 4.0,
     }
-    most = 72 * horizon + 40 * math.sqrt(horizon * gamma) / margin
+    most = 2 * (parts + 16) * horizon + 2 * parts * math.sqrt(horizon * gamma) / margin
     root = 2.61 * math.sqrt(epochs * n_arms * log)
-    slope = (1512 + 72 * log) / margin**2
+    slope = (2 * parts * (parts + 16) + 2 * (parts + 16) * (1 + log)) / margin**2
     variance = root * root_of_squares(float(epochs), most, slope, loss, sum(fixed.values()), root)
     return mean_bound(instance, "Theorem L: led", {**fixed, "variance": variance})
 
