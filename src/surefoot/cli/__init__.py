@@ -317,10 +317,21 @@ def verify(
     workers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes; by default one per core.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
     json: Json = False,
+    engine: Annotated[
+        Literal["threads", "cuda"] | None,
+        typer.Option(help="Instead, count the unsafe runs of hard policies in very many runs, on threads or on a GPU."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="With --engine: runs of each policy.")] = 1_000,
+    rounds: Annotated[int, typer.Option(min=100, help="With --engine: rounds of a run.")] = 100_000,
+    policy: Annotated[list[str] | None, typer.Option(help="With --engine: a policy; by default all hard ones.")] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="With --engine: a scenario; by default all.")] = None,
 ) -> None:
     """Test every claim of the paper by simulation, and mutations that must fail."""
-    from surefoot.cli.verify import carry_out
+    from surefoot.cli.verify import carry_out, try_at_scale
 
+    if engine is not None:
+        try_at_scale(policy or [], scenario or [], runs, rounds, engine, out)
+        return
     carry_out(claims or [], full, workers, out, json)
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 import surefoot
 from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
+from surefoot.extras import MissingExtra
 from surefoot.reporting.words import counted, duration
 from surefoot.rules import RuleError
 from surefoot.simulation.interruption import until_interrupted
@@ -72,6 +73,29 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
     else:
         console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS), style="bold")  # type: ignore[arg-type]
     if verdicts.count("held") < len(verdicts):
+        raise typer.Exit(1)
+
+
+def try_at_scale(
+    policies: list[str], scenarios: list[str], runs: int, rounds: int, engine: str, out: Path | None
+) -> None:
+    """Count the unsafe runs of hard policies in many runs; the exit code is 1 if a share refutes the promise."""
+    from surefoot.theory.at_scale import POLICIES, SCENARIOS, csv_line, shares
+
+    lines, refuted = [csv_line()], 0
+    console = Console(highlight=False)
+    try:
+        for share in shares(policies or list(POLICIES), scenarios or SCENARIOS, runs, rounds, engine=engine):
+            lines.append(csv_line(share))
+            refuted += share.refuted
+            told = f"{share.unsafe:,} of {share.runs:,} runs unsafe ({share.low:.2%} to {share.high:.2%})"
+            console.print(f"{share.policy} in {share.scenario}, {share.rounds:,} rounds: {told}", soft_wrap=True)
+            if out is not None:
+                out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except (RuleError, MissingExtra, OSError) as error:
+        raise refuse(error) from None
+    if refuted:
+        console.print(f"{counted(refuted, 'share')} above delta: the promise is refuted", style="bold red")
         raise typer.Exit(1)
 
 
