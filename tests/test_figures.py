@@ -14,10 +14,12 @@ from scipy.stats import binomtest
 
 import surefoot as sf
 from benchmarks import safety_designs
+from surefoot.analysis.statistics import share_interval
 from surefoot.cli.studies import DEMO
 from surefoot.reporting.results import results
 from surefoot.reporting.words import told
 from surefoot.simulation.study import Study
+from surefoot.theory.at_scale import LEVEL
 from website.pictures import loosening, routing
 
 ROOT = Path(__file__).parents[1]
@@ -385,3 +387,24 @@ def test_pages_keep_to_plain_words() -> None:
     for path in plain:
         if not path.startswith("docs/theory/") and not path.endswith(("-data.md", "-notes.md", "to-code.md")):
             assert re.findall(WORDS, text(path), re.I) == [], path
+
+
+def test_the_shares_of_unsafe_runs_on_a_gpu_are_those_of_their_data() -> None:
+    with (DOCS / "data" / "safety-at-scale.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    for row in next(table for table in tables("docs/gpu.md") if "worst scenario" in table[0]):
+        mine = [line for line in lines if line["policy"] == row["policy"]]
+        runs, unsafe = (sum(int(line[name]) for line in mine) for name in ("runs", "unsafe"))
+        _, low, high = share_interval(unsafe, runs, LEVEL)
+        worst = max(mine, key=lambda line: int(line["unsafe"]) / int(line["runs"]))
+        there = [100 * float(worst[name]) for name in ("low", "high")]
+        assert [row["scenarios"], row["runs"], row["unsafe"]] == [str(len(mine)), f"{runs:,}", str(unsafe)]
+        assert row["share"] == f"{100 * low:.2f} to {100 * high:.2f} %"
+        assert row["worst scenario"] == (worst["scenario"] if unsafe else "–")
+        assert row["share there"] == f"{there[0]:.2f} to {there[1]:.2f} %"
+    assert sum(int(line["runs"]) for line in lines) > 1_000_000
+    assert all(float(line["low"]) < 0.05 for line in lines)
+    three = {line["policy"]: line for line in lines if line["scenario"] == "three-arms-v1"}
+    page = flat("docs/gpu.md")
+    for policy, quantile in (("solb, practical", "q0.5"), ("solb, practical", "q0.9"), ("solb, practical", "q0.99"), ("solb, paper", "q0.5"), ("solb, paper", "q0.999")):  # fmt: skip
+        assert f"{float(three[policy][quantile]):,.0f}" in page

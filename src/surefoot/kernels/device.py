@@ -35,7 +35,7 @@ FIRST_NOTE = 1_000_000
 def numba_cuda() -> Any:
     """Numba's module for CUDA, which is imported only where it is used."""
     if not hasattr(np, "row_stack"):
-        np.row_stack = np.vstack  # NumPy 2.5 has dropped the old name, and numba-cuda 0.30 still looks for it
+        np.vstack = np.vstack  # NumPy 2.5 has dropped the old name, and numba-cuda 0.30 still looks for it
     with needed_by("engine 'cuda'"):
         import numba_cuda  # noqa: F401  (it takes the place of an older module in Numba)
     from numba import cuda
