@@ -35,7 +35,7 @@ FIRST_NOTE = 1_000_000
 def numba_cuda() -> Any:
     """Numba's module for CUDA, which is imported only where it is used."""
     if not hasattr(np, "row_stack"):
-        np.vstack = np.vstack  # NumPy 2.5 has dropped the old name, and numba-cuda 0.30 still looks for it
+        setattr(np, "row_stack", np.vstack)  # noqa: B010  (NumPy 2.5 dropped it; numba-cuda 0.30 looks for it)
     with needed_by("engine 'cuda'"):
         import numba_cuda  # noqa: F401  (it takes the place of an older module in Numba)
     from numba import cuda
@@ -60,7 +60,7 @@ def _classes() -> tuple[Any, Any]:
     """The classes for kernels that are launched, and for those that these call; Numba's must be imported first."""
     numba_cuda()
     if not hasattr(np, "row_stack"):
-        np.vstack = np.vstack  # NumPy 2.5 has dropped the old name, and numba-cuda 0.30 still looks for it
+        setattr(np, "row_stack", np.vstack)  # noqa: B010  (NumPy 2.5 dropped it; numba-cuda 0.30 looks for it)
     from numba.cuda import codegen as _codegen
     from numba.cuda import dispatcher as _dispatcher
     from numba.cuda.np import arrayobj as _arrayobj
