@@ -50,7 +50,7 @@ def report(presets: tuple[str, ...] = FORECAST_PRESETS) -> None:
                 runs = np.array([live(forecast, preset, 1000 * SEED + RUNS * number + i, rounds) for i in range(RUNS)])
                 measured[preset] = loose, weights, even = runs.mean(axis=0)
                 found.setdefault(f"{preset}: loose", []).append(loose / said.loose_after)
-                found.setdefault(f"{preset}: sum of weights", []).append(weights / said.safe_rounds)
+                found.setdefault(f"{preset}: sum of shares", []).append(weights / said.safe_rounds)
                 found.setdefault(f"{preset}: not loose in time", []).append(float((runs[:, 0] > 0.9 * rounds).any()))
                 if said.others:
                     found.setdefault(f"{preset}: it pays", []).append(even / said.break_even)
@@ -63,3 +63,7 @@ def report(presets: tuple[str, ...] = FORECAST_PRESETS) -> None:
                 continue
             least, low, middle, high, most = np.quantile(ratios, [0, 0.1, 0.5, 0.9, 1])
             print(f"{name}: {what}: median {middle:.2f}, 80 % {low:.2f} to {high:.2f}, range {least:.3f} to {most:.2f}")
+
+
+if __name__ == "__main__":
+    report()
