@@ -36,6 +36,7 @@ How to read this page:
 - "The closed form says 2.6e+05 of 2,000": at this horizon the theorem's bound is larger than the number of rounds, so
   the trial tests the steps of its proof instead.
 - The *power* is the probability with which a wrong claim is refuted.
+- Safety was counted in a million runs, too: [Runs on a GPU](gpu.md#safety).
 """
 COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}
 
