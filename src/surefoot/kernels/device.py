@@ -11,6 +11,7 @@ would not fit into the device's caches, and threads would wait for instructions.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -28,6 +29,8 @@ USUAL = {"debug": False, "lineinfo": False, "opt": True, "fastmath": False, "lto
 LABEL = re.compile(r'"?([\w.$]+)"?:')
 JUMP = re.compile(r"\s+br .*label %")
 TARGET = re.compile(r'label %"?([\w.$]+)"?')
+_compiling = threading.RLock()
+"""Held while a kernel is compiled: what `our_way` changes is of the whole process."""
 FIRST_NOTE = 1_000_000
 """Numbers of metadata from here on are not used by Numba."""
 
@@ -59,8 +62,6 @@ def device_kernel(function: Callable[..., Any], *, merged: bool) -> Any:
 def _classes() -> tuple[Any, Any]:
     """The classes for kernels that are launched, and for those that these call; Numba's must be imported first."""
     numba_cuda()
-    if not hasattr(np, "row_stack"):
-        setattr(np, "row_stack", np.vstack)  # noqa: B010  (NumPy 2.5 dropped it; numba-cuda 0.30 looks for it)
     from numba.cuda import codegen as _codegen
     from numba.cuda import dispatcher as _dispatcher
     from numba.cuda.np import arrayobj as _arrayobj
@@ -92,7 +93,7 @@ def _classes() -> tuple[Any, Any]:
 
     class Launched(dispatcher.CUDADispatcher):
         def compile(self, signature: Any) -> Any:
-            with our_way(self.targetctx.codegen()):
+            with _compiling, our_way(self.targetctx.codegen()):
                 return super().compile(signature)
 
     class Called(dispatcher.CUDADispatcher):

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from threading import Event
+from threading import Event, Lock
 from typing import Any, cast
 
 import numpy as np
@@ -113,6 +113,7 @@ def leaves(draft: Draft, floats: Any, integers: Any) -> dict[str, Any]:
 
 _kernels: dict[Any, Any] = {}
 """Kernels by algorithm and sizes: each takes half a minute or more to compile."""
+_making = Lock()
 
 
 class Scene:
@@ -144,9 +145,10 @@ class Scene:
         self._sheet = layout_of(Sheet).new(K=arms, m=guardrails, n=stage.stops.size, p=places.size)
         self._drafts = self._policy._draft, self._desk, self._sheet
         key = policy.algorithm, policy._draft.arrangement.sizes, roomy(self._desk.integers.size)
-        if key not in _kernels:
-            course = course_of(policy.algorithm, *self._drafts[:2], local=policy._draft.floats.size <= LOCAL)
-            _kernels[key] = compiled_for_device(course, max_registers=REGISTERS)
+        with _making:
+            if key not in _kernels:
+                course = course_of(policy.algorithm, *self._drafts[:2], local=policy._draft.floats.size <= LOCAL)
+                _kernels[key] = compiled_for_device(course, max_registers=REGISTERS)
         self._kernel = _kernels[key]
 
     def live(self, seeds: Sequence[int], advance: Callable[[int], None], stop: Event) -> Iterator[Lived]:
