@@ -81,6 +81,7 @@ def engines(seconds: float = 60.0, turns: int = 2, horizon: int = 100_000) -> No
     import distributed
 
     world, policies = scenario(horizon), {"solb": solb}
+    sf.simulate(world, policies, 2, workers=2)  # compiles, which is not to be measured
     sample = sf.simulate(world, policies, 8, workers=2).provenance["simulations"][0]["elapsed_seconds"]
     seeds = max(8, int(8 * seconds / sample))
     found: dict[str, list[tuple[float, float]]] = {"threads": [], "dask": []}
