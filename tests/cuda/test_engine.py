@@ -114,6 +114,42 @@ def test_an_empty_safe_set_is_left_to_python() -> None:
     assert equal(there, here)
 
 
+@pytest.mark.parametrize("name", ["adaptive-v1", "adaptive-proposal-v1"])
+def test_an_empty_safe_set_against_an_adversary(name: str) -> None:
+    """What the adversary has written in the block before is not drawn again."""
+    there, here = (lived(world(name), {"surprised": surprised}, on).table for on in ("cuda", "threads"))
+    assert min(here.column("empty_rounds").to_pylist()) >= 10
+    assert equal(there, here)
+
+
+def test_kernels_are_told_apart_by_the_guardrails_of_the_problem() -> None:
+    """A policy that heeds no guardrail has the same state in both, but the accounts differ."""
+    policies = {"log-barrier": partial(REGISTRY["log-barrier"], learning_rate=0.05)}
+    for n_constraints in (2, 1):
+        problem = sf.Problem(3, [0.5] * n_constraints, ROUNDS)
+        costs = sf.costs.Bernoulli([[0.9, 0.3, 0.2]] * n_constraints)
+        scenario = sf.Scenario("own-v1", problem, sf.losses.Bernoulli([0.2, 0.5, 0.8]), costs, random="counter")
+        there, here = (lived(scenario, policies, on).table for on in ("cuda", "threads"))
+        assert equal(there, here)
+    assert {(3, 1), (3, 2)} <= {key[2] for key in engine._kernels}
+
+
+def test_policies_with_generators_of_their_own() -> None:
+    def reseeded(problem: sf.Problem, seed: int) -> sf.SOLB:
+        policy = sf.SOLB(problem, seed, preset="paper", learning_rate=0.05)
+        policy.reseed(5)
+        return policy
+
+    there, here = (lived(world(), {"own": reseeded}, on).table for on in ("cuda", "threads"))
+    assert equal(there, here)
+
+
+def test_a_policy_for_another_problem_is_refused() -> None:
+    other = sf.Problem(5, [0.99], ROUNDS)
+    with pytest.raises(ValueError, match="be made for the problem it is given"):
+        lived(world(), {"other": lambda problem, seed: sf.COLB(other, seed)}, "cuda")
+
+
 def test_control_other_draws_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     here = lived(world(), {"paper": PAPER}, "threads").table
     assert equal(lived(world(), {"paper": PAPER}, "cuda").table, here)
@@ -144,8 +180,18 @@ def test_a_run_is_resumed_and_told_apart(tmp_path: Path) -> None:
     more = lived(world(), policies, "cuda", 3, folder=tmp_path)
     assert before < {path.name for path in tmp_path.glob("parts/*/*")}
     assert more.table.slice(0, first.table.num_rows).equals(first.table)
-    with pytest.warns(UserWarning, match="3 episodes are not reused, because they were made on a GPU"):
-        sf.simulate(world(), policies, 3, [10, ROUNDS], 1, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"engine must be that of the earlier run.* 2 of its parts were made on a GPU"):
+        lived(world(), policies, "threads", 3, folder=tmp_path)
+    assert lived(world(), policies, "cuda", 3, folder=tmp_path).table.equals(more.table)
+
+
+def test_a_run_of_the_processor_is_not_continued(tmp_path: Path) -> None:
+    policies = {"paper": PAPER}
+    lived(world(), policies, "threads", 2, folder=tmp_path)
+    before = sorted(tmp_path.glob("parts/*/*"))
+    with pytest.raises(ValueError, match="parts were made on a processor"):
+        lived(world(), policies, "cuda", 3, folder=tmp_path)
+    assert sorted(tmp_path.glob("parts/*/*")) == before
 
 
 def test_it_stops_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +207,10 @@ def test_it_stops_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(Stopped):
         list(scene.live(range(2), advance, stop))
+    assert heard == [10, 10]
+    stuck = engine.Scene(Stage(world("three-arms-v1"), [ROUNDS]), "surprised", surprised)
+    with pytest.raises(Stopped):  # it is heard between two recoveries, too
+        list(stuck.live(range(2), heard.append, stop))
     assert heard == [10, 10]
 
 

@@ -141,7 +141,7 @@ def run(
         study.name,
         out,
         workers,
-        shlex.join(["surefoot", "run", str(study), "--out", str(out)]),
+        shlex.join(["surefoot", "run", str(study), "--out", str(out), *(["--engine", engine] * (engine == "cuda"))]),
         figures=figures,
         engine=engine,
         scheduler=scheduler,

@@ -83,6 +83,8 @@ def try_at_scale(
     """Count the unsafe runs of hard policies in many runs; the exit code is 1 if a share refutes the promise."""
     from surefoot.theory.at_scale import POLICIES, SCENARIOS, csv_line, shares
 
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise refuse(RuleError("out", "be a file in a folder that exists", out, str(out)))
     lines, refuted = [csv_line()], 0
     console = Console(highlight=False)
     try:
@@ -95,6 +97,9 @@ def try_at_scale(
                 out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except (RuleError, MissingExtra, OSError) as error:
         raise refuse(error) from None
+    except KeyboardInterrupt:
+        console.print("Stopped: what is not listed was not tried.")
+        raise typer.Exit(130) from None
     if refuted:
         console.print(f"{counted(refuted, 'share')} above delta: the promise is refuted", style="bold red")
         raise typer.Exit(1)

@@ -131,7 +131,7 @@ def course(states, counts, desks, numbers, sheets, rows, seeds, luck, reached, l
         desk.first[0] = t
         block = desk.losses[:n]
         if common.foe.means.size > 0:
-            fill_uniform(block, seed, LOSSES, t, desk.tile)
+            fill_uniform(block[begin:], seed, LOSSES, t + begin, desk.tile)  # those before are losses already
         else:
             fill_losses(losses, block)
         before, under = high, low

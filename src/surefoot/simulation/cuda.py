@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from threading import Event, Lock
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from surefoot.environments.losses import Adversary, Losses
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.adversary import NOBODY
 from surefoot.kernels.course import TOGETHER, Common, Desk, Sheet, course_of, roomy
-from surefoot.kernels.device import compiled_for_device, numba_cuda
+from surefoot.kernels.device import compiled_for_device, config, numba_cuda
 from surefoot.kernels.draws import FILLED
 from surefoot.kernels.layout import Draft, layout_of
 from surefoot.kernels.ledger import PlayRows, WorldRows
@@ -80,6 +81,9 @@ def why_not(player: Any, scenario: Scenario) -> str | None:
 
 def check(stage: Stage, name: str, player: Any) -> None:
     """Refuse a policy that cannot be run on a GPU in a scenario."""
+    if isinstance(player, Policy) and player.problem != stage.scenario.problem:
+        rule = "be made for the problem it is given"
+        raise RuleError(f"policies[{name!r}]", rule, player.problem, "one for another problem")
     lacking = why_not(player, stage.scenario)
     if lacking is None and stage.hindsight.vertices is None:
         lacking = "a safe set with few enough vertices to list them"
@@ -88,8 +92,15 @@ def check(stage: Stage, name: str, player: Any) -> None:
         raise RuleError("engine", rule, "cuda")
 
 
+def check_device() -> None:
+    """Refuse a machine that has no GPU."""
+    if not numba_cuda().is_available():
+        raise RuleError("engine", "not be 'cuda' on a machine without a GPU of NVIDIA and its driver", "cuda")
+
+
 def check_all(works: Sequence[Work]) -> None:
-    """Refuse a study that has something which cannot be run on a GPU."""
+    """Refuse a study that has something which cannot be run on a GPU, and a machine that has none."""
+    check_device()
     for work in works:
         for name, factory in work.policies.items():
             check(work.stage, name, factory(work.scenario.problem, 0))
@@ -144,7 +155,8 @@ class Scene:
         self._desk.play.worst_margin, self._desk.play.rounds_until_loose = np.inf, -1
         self._sheet = layout_of(Sheet).new(K=arms, m=guardrails, n=stage.stops.size, p=places.size)
         self._drafts = self._policy._draft, self._desk, self._sheet
-        key = policy.algorithm, policy._draft.arrangement.sizes, roomy(self._desk.integers.size)
+        sizes_there = policy._draft.arrangement.sizes, (arms, guardrails)  # a policy may heed fewer guardrails
+        key = policy.algorithm, *sizes_there, roomy(self._desk.integers.size)
         with _making:
             if key not in _kernels:
                 course = course_of(policy.algorithm, *self._drafts[:2], local=policy._draft.floats.size <= LOCAL)
@@ -165,10 +177,23 @@ class Scene:
         policies: dict[int, Any] = (
             {} if one else {n: self._factory(problem, policy_seed(seed)) for n, seed in enumerate(seeds)}
         )
+        for policy in policies.values():
+            check(self._stage, self._name, policy)
+            if (
+                policy.algorithm is not self._policy.algorithm
+                or policy._draft.arrangement != self._policy._draft.arrangement
+            ):
+                rule = "make the same kind of policy for every seed on engine 'cuda'"
+                raise RuleError(f"policies[{self._name!r}]", rule, policy)
         rows = [np.tile(buffer, (len(seeds), 1)) for draft in self._drafts for buffer in (draft.floats, draft.integers)]
         for n, policy in policies.items():
             rows[0][n], rows[1][n] = policy._draft.floats, policy._draft.integers
-        luck = np.array([stream_of(sequence(policy_seed(seed))) for seed in seeds])
+        luck = np.array(
+            [
+                stored(policies[n]._rng) if n in policies else stream_of(sequence(policy_seed(seed)))
+                for n, seed in enumerate(seeds)
+            ]
+        )
         held = [*rows, np.array(seeds, np.int64), luck, np.zeros((len(seeds), 2), np.int64)]
         stream = device.stream()
         there = [device.to_device(array, stream) for array in held]
@@ -183,6 +208,8 @@ class Scene:
                 stuck = np.flatnonzero(held[-1][:, 0] < target)
                 if not stuck.size:
                     break
+                if stop.is_set():
+                    raise Stopped
                 self._recover(seeds, stuck, held, there, policies, stream)
             advance(len(seeds) * (target - reached))
             if stop.is_set():
@@ -265,13 +292,13 @@ class Cuda(Threads):
     name = "cuda"
 
     def __init__(self, advance: Callable[[int], None], stop: Event) -> None:
-        super().__init__(2, advance, stop)
-        device = numba_cuda()
-        if not device.is_available():
-            raise RuleError("engine", "not be 'cuda' on a machine without a GPU of NVIDIA and its driver", "cuda")
-        found = device.get_current_device()
+        super().__init__(1 if config.ENABLE_CUDASIM else 2, advance, stop)  # the simulator has one thread
+        found = numba_cuda().get_current_device()
         name = getattr(found, "name", "simulated")
-        self._device = {"gpu": name.decode() if isinstance(name, bytes) else str(name)}
+        self._device = {
+            "gpu": name.decode() if isinstance(name, bytes) else str(name),
+            "numba_cuda": version("numba-cuda"),
+        }
         self.seeds_together = A_PROCESSOR * int(getattr(found, "MULTIPROCESSOR_COUNT", 1))
 
     @property

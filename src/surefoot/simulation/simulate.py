@@ -104,7 +104,7 @@ def simulate(
         same scenario, that is resumed. By default, results are held in memory.
     engine
         "threads" of this process; "dask" for processes, on this machine or on many, for which policies and models of
-        your own are pickled; or "cuda" for a GPU of NVIDIA, with `random` "counter" (docs/scale.md says what can be run
+        your own are pickled; or "cuda" for a GPU of NVIDIA, with `random` "counter" (docs/gpu.md says what can be run
         there). Results of a GPU may differ from those of a processor in the last digits, and are told apart.
     scheduler
         The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers are to be used. By default,
@@ -187,7 +187,7 @@ def earlier_run(folder: str | Path, scenario: Scenario) -> Run:
 
 
 class Options(NamedTuple):
-    """How a study is run, which changes nothing in its results."""
+    """How a study is run, which changes nothing in its results but the last digits of a GPU's."""
 
     workers: int
     progress: bool | None
@@ -296,16 +296,13 @@ class Simulation:
             for part in earlier.parts:
                 self.finished.add(part)
 
-    def keep_those_of(self, engine: str) -> None:
-        """Leave out what was made on a GPU where the engine is none, and what was not where it is one."""
-        finished, on_gpu = Finished(self._configuration), engine == "cuda"
-        for part in self.finished.parts:
-            if ("gpu" in part.made_by["machine"]) == on_gpu:
-                finished.add(part)
-        if lost := self.finished.count - finished.count:
-            where = "on a processor" if on_gpu else "on a GPU"
-            warnings.warn(f"{lost} episodes are not reused, because they were made {where}", stacklevel=4)
-        self.finished = finished
+    def check_engine(self, engine: str) -> None:
+        """Refuse to go on with episodes of a processor on a GPU, or the other way round: their last digits differ."""
+        on_gpu = engine == "cuda"
+        if others := sum(("gpu" in part.made_by["machine"]) != on_gpu for part in self.finished.parts):
+            where = "a processor" if on_gpu else "a GPU"
+            rule = f"be that of the earlier run, or have another folder: {others} of its parts were made on {where}"
+            raise RuleError("engine", rule, engine)
 
     def run(self, engine: str = "threads") -> Run:
         """The run of all finished episodes, in the order of the plan, with its provenance."""
@@ -329,6 +326,8 @@ def carried_out(
     """
     place: Folder = Memory() if folder is None else made(folder)
     rounds = sum(simulation.plan.rounds for simulation in simulations)
+    for simulation in simulations:
+        simulation.check_engine(options.engine)
     if options.engine == "cuda":
         from surefoot.simulation.cuda import check_all
 
@@ -339,7 +338,6 @@ def carried_out(
 
     with held(place), Bar("simulating", rounds, options.progress) as bar, until_interrupted() as stop:
         for simulation in simulations:
-            simulation.keep_those_of(options.engine)
             simulation.finished = simulation.finished.copied_to(place)
             bar.advance(simulation.finished.count * simulation.plan.checkpoints[-1])
         finished = [simulation.finished for simulation in simulations]

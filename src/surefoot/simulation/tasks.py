@@ -29,6 +29,8 @@ A_SECOND = 50
 """How many tasks may finish in a second, on all workers together; with more workers, tasks are longer."""
 ROWS = 50_000
 """Rows that a task may return."""
+ROWS_TOGETHER = 2_500_000
+"""The same on an engine that runs seeds together."""
 
 FADING = 0.8
 """How much of what was measured counts when one more task is measured: the first one of a process loads kernels."""
@@ -123,8 +125,12 @@ class Backlog:
             return None
         number, names, seeds = self._groups.pop()
         checkpoints = self._checkpoints[number]
-        names, others = self._divided(names, seeds, workers)
-        size = seeds_together or self._size(number, len(names), checkpoints, workers)
+        if seeds_together is None:
+            names, others = self._divided(names, seeds, workers)
+            size = self._size(number, len(names), checkpoints, workers)
+        else:  # policies share nothing there
+            names, others = names[:1], names[1:]
+            size = max(1, min(seeds_together, ROWS_TOGETHER // len(checkpoints)))
         if seeds.size > size:
             self._groups.append((number, names + others, seeds[size:]))
         if others:

@@ -76,6 +76,8 @@ def shares(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a contradiction is counted, if it leads to an unsafe run
                 run = simulate(scenario, {name: POLICIES[name]}, runs, [rounds], engine=engine)
+            if not run.complete:
+                raise KeyboardInterrupt
             yield share_of(name, id, delta, rounds, run.table)
 
 
@@ -93,6 +95,11 @@ def csv_line(share: Share | None = None) -> str:
     if share is None:
         names = [*Share._fields[:-1], *(f"q{quantile:g}" for quantile in QUANTILES)]
         return ",".join("mean_regret" if name == "regret" else name for name in names)
-    numbers = [share.delta, share.rounds, share.runs, share.unsafe, share.low, share.high, share.regret]
+    counts = [share.rounds, share.runs, share.unsafe]
+    numbers = [
+        f"{share.delta:g}",
+        *map(str, counts),
+        *(f"{value:.6g}" for value in (share.low, share.high, share.regret)),
+    ]
     told = ["" if value is None else f"{value:.6g}" for value in share.quantiles]
-    return ",".join([f'"{share.policy}"', share.scenario, *(f"{value:.6g}" for value in numbers), *told])
+    return ",".join([f'"{share.policy}"', share.scenario, *numbers, *told])
