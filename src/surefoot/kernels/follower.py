@@ -85,7 +85,8 @@ def follow(follower: Follower, known: KnownCosts, arm: int, propensity: float, l
     follower.recent_rounds[0] += 1.0
     follower.recent_loss[0] += loss
     follower.totals[arm] = min(LARGEST_SUM, max(-LARGEST_SUM, follower.totals[arm] + estimate))
-    follower.spent[0] = min(follower.spent[0] + (follower.proposal[arm] * estimate) ** 2, LARGEST_SUM)
+    step = follower.proposal[arm] * estimate
+    follower.spent[0] = min(follower.spent[0] + step * step, LARGEST_SUM)
     believe(follower, known, arm)
     changed = follower.forgets == 1 and enter(follower.record, arm, loss, log_rounds(follower))
     if changed:
@@ -138,9 +139,10 @@ def forget(follower: Follower) -> None:
 @compiled
 def may_lag(follower: Follower, known: KnownCosts, arm: int) -> bool:
     """True if the proposal may stay; then totals are counted from the smallest, or from below it."""
-    moved = follower.learning_rates[0] ** 2 * (follower.spent[0] - follower.spent_then[0])
+    rate = follower.learning_rates[0]
+    moved = rate * rate * (follower.spent[0] - follower.spent_then[0])
     found = follower.spent_then[0] >= 0.0
-    if not found or not moved < follower.lag**2 or known.kind == PAPER or due(known.counts[arm]):
+    if not found or not moved < follower.lag * follower.lag or known.kind == PAPER or due(known.counts[arm]):
         return False
     below = follower.totals[arm]
     if below < 0.0:
@@ -152,10 +154,7 @@ def may_lag(follower: Follower, known: KnownCosts, arm: int) -> bool:
 @compiled
 def due(n: int) -> bool:
     """True if costs are checked at count n: every count up to 16, then 8 from each power of 2 to the next."""
-    spacing = 1
-    while n >= 16 * spacing:
-        spacing *= 2
-    return n % spacing == 0
+    return 16 * (n & -n) >= n  # the largest power of 2 that divides n is at least n / 16
 
 
 @compiled

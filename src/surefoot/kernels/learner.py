@@ -47,8 +47,9 @@ def descend(learner: Learner, known: KnownCosts, arm: int, loss_estimate: float,
     When the rate has spent its allowance, the step is a restart instead: to the analytic centre of the safe set. The
     amount a step spends is multiplied by the weight of the proposal in the strategy played, as in the regret.
     """
-    learner.spent[0] = min(learner.spent[0] + weight * min(1e300, (learner.proposal[arm] * loss_estimate) ** 2), 1e300)
-    anew = learner.base_rate[0] ** 2 * learner.spent[0] > learner.allowance and learner.base_rate[0] > SLOWEST
+    step, rate = learner.proposal[arm] * loss_estimate, learner.base_rate[0]
+    learner.spent[0] = min(learner.spent[0] + weight * min(1e300, step * step), 1e300)
+    anew = rate * rate * learner.spent[0] > learner.allowance and rate > SLOWEST
     if anew:
         restart(learner)
         loss_estimate = 0.0
