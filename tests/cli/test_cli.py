@@ -99,6 +99,18 @@ def test_a_dry_run_says_how_large_a_study_is_and_runs_nothing(study: Path, tmp_p
     assert call("run", wrong, "--dry-run")[0] == 2
 
 
+def test_a_dry_run_says_that_it_forecasts_threads_only(study: Path, tmp_path: Path) -> None:
+    for engine in ("cuda", "dask"):
+        code, told, notes = call("run", study, "--out", tmp_path / "out", "--dry-run", "--engine", engine)
+        assert code == 0
+        assert "Time on" in told
+        assert f"forecast of time is for threads of this process. What --engine {engine} takes is not forecast" in notes
+    assert "forecast" not in call("run", study, "--out", tmp_path / "out", "--dry-run")[2]
+    code, _, wrong = call("run", study, "--dry-run", "--scheduler", "tcp://127.0.0.1:1")
+    assert (code, wrong.startswith("scheduler must")) == (2, True)
+    assert data("run", study, "--out", tmp_path / "out", "--dry-run")["engine"] == "threads"
+
+
 def test_show_draws_a_scenario_that_is_named(study: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     call("run", study, "--out", out, "--no-figures")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import inspect
 import json
 import re
 import signal
@@ -9,17 +11,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import surefoot as sf
+from surefoot.analysis.statistics import share_interval
 from surefoot.cli import app
+from surefoot.policies import REGISTRY
+from surefoot.theory import at_scale
 from surefoot.theory.claims import Claim, Finding
 from tests.theory.made import made_up
 
 
 def call(*arguments: object, columns: int = 40) -> tuple[int, list[str], str]:
     result = CliRunner().invoke(app, ["verify", *map(str, arguments)], env={"COLUMNS": str(columns)})
-    return result.exit_code, result.stdout.splitlines(), result.stderr
+    wrong = [line for line in result.stderr.splitlines(keepends=True) if not line.startswith("surefoot: compiling")]
+    return result.exit_code, result.stdout.splitlines(), "".join(wrong)
 
 
 def refuted(mutation: Any, runs: int) -> Finding:
@@ -150,3 +158,129 @@ def test_results_for_machines(claims: Any) -> None:
     first, second = json.loads(result.stdout)
     assert (first["claim"], first["verdict"], first["runs"]) == ("Caught", "held", 20)
     assert second["mutations"]["two"] == {"verdict": "held", "figures": "held in [20]"}
+
+
+AT_SCALE = ("--engine", "threads", "--workers", 1, "--rounds", 300, "--scenario", "three-arms-v1")
+POLICY = "solb, practical"
+
+
+@pytest.fixture
+def unsafe(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The control: a policy that promises nothing, counted among those that do."""
+    monkeypatch.setitem(at_scale.POLICIES, "control", REGISTRY["exp3"])
+    return "control"
+
+
+def test_unsafe_runs_are_counted(tmp_path: Path) -> None:
+    out = tmp_path / "shares.csv"
+    options = (*AT_SCALE, "--scenario", "switching-v1", "--runs", 20, "--policy", POLICY, "--policy", "opb")
+    code, lines, wrong = call(*options, "--out", out)
+    _, low, high = share_interval(0, 20, at_scale.LEVEL)
+    told = f"300 rounds: 0 of 20 runs unsafe ({low:.2%} to {high:.2%})"
+    pairs = [(policy, id) for id in ("three-arms-v1", "switching-v1") for policy in (POLICY, "opb")]
+    assert (code, wrong) == (0, "")
+    assert lines == [f"{policy} in {id}, {told}" for policy, id in pairs]
+    head, *rows = csv.reader(out.read_text().splitlines())
+    assert head[:9] == ["policy", "scenario", "delta", "rounds", "runs", "unsafe", "low", "high", "mean_regret"]
+    assert [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows] == [
+        (policy, id, "0.05", "300", "20", "0") for policy, id in pairs
+    ]
+    first = dict(zip(head, rows[0], strict=True))
+    run = sf.simulate(
+        sf.scenarios.make("three-arms-v1", horizon=300, delta=0.05).drawn_by("counter"), {"p": sf.SOLB}, 20, [300]
+    )
+    regret = run.table.column("regret").to_numpy()
+    assert float(first["mean_regret"]) == pytest.approx(regret.mean(), rel=1e-5)
+    assert float(first["q0.5"]) == pytest.approx(np.median(regret), rel=1e-5)
+    assert first["q0.9"] == ""  # fewer than five runs lie beyond
+
+
+def test_an_unsafe_policy_refutes_the_promise(unsafe: str, tmp_path: Path) -> None:
+    code, lines, _ = call(*AT_SCALE, "--runs", 20, "--policy", unsafe, "--policy", POLICY, columns=200)
+    assert code == 1
+    assert re.fullmatch(r"control in three-arms-v1, 300 rounds: 20 of 20 runs unsafe \(.*% to 100.00%\)", lines[0])
+    assert lines[2:] == ["1 share above delta: the promise is refuted"]
+
+
+def test_shares_for_machines(unsafe: str) -> None:
+    code, lines, wrong = call(*AT_SCALE, "--runs", 10, "--policy", POLICY, "--policy", unsafe, "--json")
+    safe, control = json.loads("\n".join(lines))
+    assert (code, wrong) == (1, "")
+    assert (safe["policy"], safe["scenario"], safe["delta"]) == (POLICY, "three-arms-v1", 0.05)
+    assert (safe["rounds"], safe["runs"], safe["unsafe"], safe["refuted"]) == (300, 10, 0, False)
+    assert (control["unsafe"], control["refuted"]) == (10, True)
+    assert list(safe["quantiles"]) == [f"{level:g}" for level in at_scale.QUANTILES]
+    assert safe["quantiles"]["0.5"] is not None
+    assert safe["quantiles"]["0.9"] is None
+
+
+def test_the_number_of_workers_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, real = [], sf.simulate
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        seen.append(inspect.signature(real).bind(*arguments, **options).arguments)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(at_scale, "simulate", noted)
+    assert call(*AT_SCALE, "--runs", 2, "--policy", POLICY)[0] == 0
+    assert [(one["workers"], one["engine"], one["seeds"]) for one in seen] == [(1, "threads", 2)]
+
+
+def test_what_cannot_be_counted_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        raise AssertionError("this is not to be run")
+
+    monkeypatch.setattr(at_scale, "simulate", simulate)
+    engine = "be left out with --engine, which counts unsafe runs (choose by --policy and --scenario)"
+    for options, sentence in (
+        (
+            (*AT_SCALE, "--policy", "solb, practicl"),
+            r"policy must be one of solb, .*\(did you mean solb, practical\?\)",
+        ),
+        ((*AT_SCALE, "--policy", "colb"), r"policy must be one of .*; opb; .*, got 'colb'"),
+        ((*AT_SCALE, "--scenario", "switchin-v1"), r"scenario must be .* \(did you mean switching-v1\?\)"),
+        ((*AT_SCALE, "--out", tmp_path), re.escape(f"out must be a file in a folder that exists, got {tmp_path}")),
+        ((*AT_SCALE, "--out", tmp_path / "no" / "f.csv"), "out must be a file in a folder that exists, got .*"),
+        (("Lemma 1", *AT_SCALE), re.escape(f"claims must {engine}, got ['Lemma 1']")),
+        ((*AT_SCALE, "--full"), re.escape(f"full must {engine}, got True")),
+        (("--engine", "cuda", "--workers", 2), "workers must be left out with --engine cuda: .*, got 2"),
+        (("--runs", 20), "runs must go with --engine, got 20"),
+        (("--rounds", 200), "rounds must go with --engine, got 200"),
+        (("--policy", "opb"), r"policy must go with --engine, got \['opb'\]"),
+        (("Lemma 1", "--scenario", "x"), r"scenario must go with --engine, got \['x'\]"),
+    ):
+        code, lines, wrong = call(*options)
+        assert (code, lines) == (2, []), options
+        assert re.fullmatch(sentence, wrong.removesuffix("\n")), wrong
+
+
+def test_a_table_of_shares_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    out = tmp_path / "shares.csv"
+    code, _, wrong = call(*AT_SCALE, "--runs", 2, "--policy", "opb", "--out", out)
+    assert (code, wrong) == (2, f"out must be a file that can be written, got {out}: no space left\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_ctrl_c_ends_the_count(options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was counted before is kept; a share of the runs that happened to be finished is none."""
+
+    def interrupted(problem: sf.Problem, seed: int) -> sf.SOLB:
+        signal.raise_signal(signal.SIGINT)
+        return sf.SOLB(problem, seed=seed)
+
+    monkeypatch.setitem(at_scale.POLICIES, "interrupted", interrupted)
+    before, out = signal.getsignal(signal.SIGINT), tmp_path / "shares.csv"
+    chosen = ("--policy", POLICY, "--policy", "interrupted", "--policy", "opb")
+    code, lines, wrong = call(*AT_SCALE, "--runs", 50, *chosen, "--out", out, *options, columns=200)
+    stopped = "Stopped: what is not listed was not tried."
+    assert code == 130
+    if options:
+        assert (lines, wrong) == ([], f"{stopped}\n")
+    else:
+        assert [line.partition(" in ")[0] for line in lines] == [POLICY, stopped]
+    assert [row[0] for row in csv.reader(out.read_text().splitlines())] == ["policy", POLICY]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -133,7 +133,17 @@ def run(
 
     out = out or Path("runs") / study.stem
     if dry_run:
-        print_estimate(read_text(study), study.parent, study.name, out, workers, json)
+        print_estimate(
+            read_text(study),
+            study.parent,
+            study.name,
+            out,
+            workers,
+            json,
+            engine=engine,
+            scheduler=scheduler,
+            exact=exact,
+        )
         return
     carry_out(
         read_text(study),
@@ -314,23 +324,38 @@ def verify(
         typer.Argument(help="Which claims; by default all.", show_default=False, autocompletion=complete_claim),
     ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Many runs, or as few as will do.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, max=64, help="Processes; by default one per core.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the evidence to this Markdown file.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes, or with --engine threads; by default one per core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the evidence to this Markdown file; with --engine, a CSV file.")
+    ] = None,
     json: Json = False,
     engine: Annotated[
         Literal["threads", "cuda"] | None,
         typer.Option(help="Instead, count the unsafe runs of hard policies in very many runs, on threads or on a GPU."),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="With --engine: runs of each policy.")] = 1_000,
-    rounds: Annotated[int, typer.Option(min=100, help="With --engine: rounds of a run.")] = 100_000,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="With --engine: runs of each policy.", show_default="1000"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=100, help="With --engine: rounds of a run.", show_default="100000")
+    ] = None,
     policy: Annotated[list[str] | None, typer.Option(help="With --engine: a policy; by default all hard ones.")] = None,
     scenario: Annotated[list[str] | None, typer.Option(help="With --engine: a scenario; by default all.")] = None,
 ) -> None:
     """Test every claim of the paper by simulation, and mutations that must fail."""
-    from surefoot.cli.verify import carry_out, try_at_scale
+    from surefoot.cli.verify import carry_out, check_options, try_at_scale
 
+    check_options(
+        engine,
+        {"claims": claims, "full": full},
+        {"runs": runs, "rounds": rounds, "policy": policy, "scenario": scenario},
+        workers,
+    )
     if engine is not None:
-        try_at_scale(policy or [], scenario or [], runs, rounds, engine, out)
+        try_at_scale(policy or [], scenario or [], runs or 1_000, rounds or 100_000, engine, workers, out, json)
         return
     carry_out(claims or [], full, workers, out, json)
 

@@ -113,18 +113,25 @@ def carry_out(
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
 
-def print_estimate(text: str, folder: Path, name: str, out: Path, workers: int | None, as_json: bool = False) -> None:
-    """Say how large a study is and how long it takes, from a second or two of its episodes."""
+def print_estimate(
+    text: str, folder: Path, name: str, out: Path, workers: int | None, as_json: bool = False, **engine: Any
+) -> None:
+    """Say how large a study is and how long it takes on threads, from a second or two of its episodes."""
     earlier = earlier_run(out, name, text, folder)
     try:
+        wanted = Options.checked(workers, None, **engine).engine
         study = Study.parse(text, folder, name)
-    except StudyError as error:
+    except (RuleError, StudyError) as error:
         raise refuse(error) from None
     parts = [] if earlier is None else earlier.provenance["simulations"]
     there = sum(len(part["policies"]) * len(part["seeds"]) - part["missing_episodes"] for part in parts)
     found = estimate(study, workers)
+    if wanted != "threads":
+        note = f"The forecast of time is for threads of this process. What --engine {wanted} takes is not forecast."
+        Console(stderr=True).print(note, soft_wrap=True, highlight=False)
     if as_json:
-        print_json({"title": study.title, **found._asdict(), "seconds": found.seconds, "episodes_there": there})
+        told = {"title": study.title, **found._asdict(), "seconds": found.seconds, "engine": "threads"}
+        print_json({**told, "episodes_there": there})
         return
     for line in words.forecast(study.title, found):
         Console().print(line, soft_wrap=True, highlight=False, markup=False)

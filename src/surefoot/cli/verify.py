@@ -77,32 +77,61 @@ def carry_out(names: list[str], full: bool, workers: int | None, out: Path | Non
         raise typer.Exit(1)
 
 
+def check_options(engine: str | None, of_claims: dict[str, Any], at_scale: dict[str, Any], workers: int | None) -> None:
+    """Refuse options that would be ignored: claims are tried without an engine, shares are counted with one."""
+    for name, value in of_claims.items():
+        if engine is not None and value:
+            rule = "be left out with --engine, which counts unsafe runs (choose by --policy and --scenario)"
+            raise refuse(RuleError(name, rule, value))
+    for name, value in at_scale.items():
+        if engine is None and value:
+            raise refuse(RuleError(name, "go with --engine", value))
+    if engine == "cuda" and workers is not None:
+        raise refuse(RuleError("workers", "be left out with --engine cuda: a GPU has a thread for each run", workers))
+
+
 def try_at_scale(
-    policies: list[str], scenarios: list[str], runs: int, rounds: int, engine: str, out: Path | None
-) -> None:
+    policies: list[str], scenarios: list[str], runs: int, rounds: int, engine: str, workers: int | None,
+    out: Path | None, as_json: bool = False,
+) -> None:  # fmt: skip
     """Count the unsafe runs of hard policies in many runs; the exit code is 1 if a share refutes the promise."""
-    from surefoot.theory.at_scale import POLICIES, SCENARIOS, csv_line, shares
+    from surefoot.theory.at_scale import POLICIES, SCENARIOS, Share, csv_line, shares
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise refuse(RuleError("out", "be a file in a folder that exists", out, str(out)))
-    lines, refuted = [csv_line()], 0
+    found: list[Share] = []
     console = Console(highlight=False)
+    chosen = policies or list(POLICIES), scenarios or SCENARIOS
     try:
-        for share in shares(policies or list(POLICIES), scenarios or SCENARIOS, runs, rounds, engine=engine):
-            lines.append(csv_line(share))
-            refuted += share.refuted
-            told = f"{share.unsafe:,} of {share.runs:,} runs unsafe ({share.low:.2%} to {share.high:.2%})"
-            console.print(f"{share.policy} in {share.scenario}, {share.rounds:,} rounds: {told}", soft_wrap=True)
+        for share in shares(*chosen, runs, rounds, engine=engine, workers=workers):
+            found.append(share)
+            if not as_json:
+                told = f"{share.unsafe:,} of {share.runs:,} runs unsafe ({share.low:.2%} to {share.high:.2%})"
+                console.print(f"{share.policy} in {share.scenario}, {share.rounds:,} rounds: {told}", soft_wrap=True)
             if out is not None:
-                out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except (RuleError, MissingExtra, OSError) as error:
+                out.write_text("\n".join(map(csv_line, [None, *found])) + "\n", encoding="utf-8")
+    except (RuleError, MissingExtra) as error:
         raise refuse(error) from None
+    except OSError as error:
+        raise refuse(RuleError("out", "be a file that can be written", out, f"{out}: {error}")) from None
     except KeyboardInterrupt:
-        console.print("Stopped: what is not listed was not tried.")
+        Console(stderr=as_json).print("Stopped: what is not listed was not tried.")
         raise typer.Exit(130) from None
-    if refuted:
+    refuted = sum(share.refuted for share in found)
+    if as_json:
+        print_json([share_data(share) for share in found])
+    elif refuted:
         console.print(f"{counted(refuted, 'share')} above delta: the promise is refuted", style="bold red")
+    if refuted:
         raise typer.Exit(1)
+
+
+def share_data(share: Any) -> dict[str, Any]:
+    """A share of unsafe runs for machines; the quantiles of regret by their level."""
+    from surefoot.theory.at_scale import QUANTILES
+
+    levels = {f"{level:g}": value for level, value in zip(QUANTILES, share.quantiles, strict=True)}
+    return {**share._asdict(), "quantiles": levels, "refuted": share.refuted}
 
 
 def as_data(result: Result) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from surefoot.experiments.events import LogFailure
 
+GIVEN_BACK = "the database is closed, so nothing can be claimed in it"
+
 fcntl: Any
 try:
     import fcntl
@@ -68,7 +70,7 @@ class Claims(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give all claims back."""
+        """Give all claims back. Nothing can be claimed afterwards: nobody would give it back."""
 
 
 class FileClaims(Claims):
@@ -86,6 +88,7 @@ class FileClaims(Claims):
     def __init__(self, database: Path | None) -> None:
         self._database = database if fcntl is not None else None
         self._mine: dict[str, Path] = {}
+        self._closed = False
 
     def add(self, name: str) -> None:
         """Claim an experiment; see `Claims`."""
@@ -93,6 +96,8 @@ class FileClaims(Claims):
             return
         path = self._database.with_name(f"{self._database.name}.{name}.lock")
         with _LOCK:
+            if self._closed:
+                raise LogFailure(GIVEN_BACK)
             held = _HELD.get((os.getpid(), path))
             if held is None:
                 file = path.open("wb")
@@ -103,7 +108,7 @@ class FileClaims(Claims):
                     raise Claimed(name) from None
                 held = file, 0
             _HELD[os.getpid(), path] = held[0], held[1] + 1
-        self._mine[name] = path
+            self._mine[name] = path
 
     def free(self, names: Sequence[str]) -> list[str]:
         """All: to try a lock on a file costs no more than to ask; see `Claims`."""
@@ -127,6 +132,8 @@ class FileClaims(Claims):
 
     def close(self) -> None:
         """Give all claims back."""
+        with _LOCK:
+            self._closed = True
         for name in list(self._mine):
             self.discard(name)
 
@@ -144,12 +151,14 @@ class ServerClaims(Claims):
         self._engine, self._lock = engine, threading.Lock()
         self._connection: sa.Connection | None = None
         self._mine: set[str] = set()
-        self._present = False
+        self._present = self._closed = False
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         return self._rows(sa.select(getattr(sa.func, function)(*arguments)))[0][0]
 
     def _rows(self, query: Any) -> Sequence[Any]:
+        if self._closed:  # a connection that began now would be ended by nobody
+            raise LogFailure(GIVEN_BACK)
         try:
             if self._connection is None:
                 self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -193,13 +202,13 @@ class ServerClaims(Claims):
         """Give all claims back, with the connection."""
         with self._lock:
             self._mine.clear()
-            self._present = False
             if self._connection is not None:
                 with suppress(LogFailure):
                     self._ask("pg_advisory_unlock_all")
                 self._connection.invalidate()  # whatever became of its locks, they end with it
                 self._connection.close()
                 self._connection = None
+            self._present, self._closed = False, True
 
 
 def number_of(name: str) -> int:

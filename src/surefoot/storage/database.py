@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from msgspec.json import encode
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 import surefoot.storage.schema as schema
 from surefoot.experiments.events import LogFailure
@@ -202,7 +203,27 @@ class Database:
             self._failure = self._failure or LogFailure("the database is closed")
             if self._connection is not None:
                 self._connection.close()
-            self.engine.dispose()
+            self.engine.pool.dispose()  # not the engine's: that makes a new pool, which would keep connections again
+
+
+class Pool(sa.QueuePool):
+    """A pool that keeps no connection once it is disposed of.
+
+    A thread may still read then: what awaited it was cancelled, but a thread cannot be. An ordinary pool takes its
+    connection back, and keeps it open.
+    """
+
+    _disposed = False
+
+    def dispose(self) -> None:
+        """Close the connections, and from now on each one that comes back."""
+        self._disposed = True
+        super().dispose()
+
+    def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
+        super()._do_return_conn(record)
+        if self._disposed:  # looked at after it is back, so that one of the two closes it
+            super().dispose()
 
 
 def connect(url: str | Path | sa.URL) -> sa.Engine:
@@ -224,7 +245,9 @@ def postgresql(url: sa.URL) -> sa.Engine:
     """An engine for a PostgreSQL database."""
     keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     keepalive["tcp_user_timeout"] = 11_000  # milliseconds: the same for what was sent, and never reached the server
-    engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN, **keepalive})
+    engine = sa.create_engine(
+        url, poolclass=Pool, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_WITHIN, **keepalive}
+    )
 
     @sa.event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:
@@ -239,6 +262,8 @@ def postgresql(url: sa.URL) -> sa.Engine:
 def sqlite(url: sa.URL) -> sa.Engine:
     """An engine for a SQLite file, whose transactions begin as those of a writer unless they are for reading."""
     engine = sa.create_engine(url, connect_args={"timeout": 10.0})
+    if type(engine.pool) is sa.QueuePool:  # a database in memory has a pool of another kind
+        engine = sa.create_engine(url, poolclass=Pool, connect_args={"timeout": 10.0})
 
     @sa.event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:

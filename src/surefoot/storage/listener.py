@@ -43,13 +43,13 @@ class Listener:
 
     def _listen(self) -> None:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for channel in self._channels:
-                connection.exec_driver_sql(f"LISTEN {channel}")
-            for channel in self._channels:
-                self._heard(channel)  # what was told before
-            driver = connection.connection.driver_connection
-            assert driver is not None
             try:
+                for channel in self._channels:
+                    connection.exec_driver_sql(f"LISTEN {channel}")
+                for channel in self._channels:
+                    self._heard(channel)  # what was told before
+                driver = connection.connection.driver_connection
+                assert driver is not None
                 while not self._ended.is_set():
                     for news in driver.notifies(timeout=LOOK_UP):
                         self._heard(news.channel)

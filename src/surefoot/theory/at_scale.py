@@ -13,7 +13,7 @@ from surefoot.analysis.statistics import share_interval
 from surefoot.environments import scenarios
 from surefoot.policies import REGISTRY
 from surefoot.policies.presets import PRESETS
-from surefoot.rules import RuleError
+from surefoot.rules import RuleError, hint, shown
 from surefoot.simulation.simulate import simulate
 
 SCENARIOS = (
@@ -54,8 +54,9 @@ class Share(NamedTuple):
 
 
 def shares(
-    policies: Sequence[str], ids: Sequence[str], runs: int, rounds: int, *, delta: float = 0.05, engine: str = "cuda"
-) -> Iterator[Share]:
+    policies: Sequence[str], ids: Sequence[str], runs: int, rounds: int, *, delta: float = 0.05, engine: str = "cuda",
+    workers: int | None = None,
+) -> Iterator[Share]:  # fmt: skip
     """Run every policy in every scenario, and yield the share of unsafe runs of each.
 
     Examples
@@ -64,18 +65,16 @@ def shares(
     >>> share.runs, share.unsafe
     (4, 0)
     """
-    for name in policies:
-        if name not in POLICIES:
-            raise RuleError("policy", f"be one of {', '.join(POLICIES)}", name)
-    for id in ids:
-        if id not in SCENARIOS:
-            raise RuleError("scenario", f"be one of {', '.join(SCENARIOS)}", id)
+    for argument, named, known in (("policy", policies, tuple(POLICIES)), ("scenario", ids, SCENARIOS)):
+        for name in named:
+            if name not in known:
+                raise RuleError(argument, f"be one of {'; '.join(known)}", name, f"{shown(name)}{hint(name, known)}")
     for id in ids:
         scenario = scenarios.make(id, horizon=rounds, delta=delta).drawn_by("counter")
         for name in policies:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a contradiction is counted, if it leads to an unsafe run
-                run = simulate(scenario, {name: POLICIES[name]}, runs, [rounds], engine=engine)
+                run = simulate(scenario, {name: POLICIES[name]}, runs, [rounds], workers, engine=engine)
             if not run.complete:
                 raise KeyboardInterrupt
             yield share_of(name, id, delta, rounds, run.table)
