@@ -97,6 +97,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     chosen = given.cases or list(CASES)
     if given.what == "rates":
-        rates(chosen, given.episodes or 33_792, given.rounds)
+        rates(chosen, given.episodes or 67_584, given.rounds)
     else:
         agreement(chosen, given.episodes or 64, given.rounds)
