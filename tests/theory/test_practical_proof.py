@@ -1,4 +1,4 @@
-"""What docs/theory/safety.md and practical.md say of two presets, on recorded paths; each step with a control that fails."""
+"""docs/theory/safety.md and practical.md on recorded paths; each step with a control that fails."""
 
 from __future__ import annotations
 
