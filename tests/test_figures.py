@@ -334,7 +334,7 @@ def test_the_size_of_results_and_the_times_of_large_studies_follow_from_the_page
     seconds = {"days": 86_400, "hours": 3_600, "minutes": 60}
     for count, time in cores.items():
         figure, unit = time.split()
-        assert abs(float(figure) - 1e12 / pace / number(count) / seconds[unit]) < 0.06 * float(figure)
+        assert abs(float(figure) - 1e12 / pace / number(count) / seconds[unit]) < 0.1 * float(figure)
     assert f"{runs * float(said[1]) / 1e6:.0f} GB" in page
     assert f"30,000 runs a second are {30_000 * float(said[1]) / 1e3:.0f} MB a second" in page
 
