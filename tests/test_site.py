@@ -200,12 +200,12 @@ def test_in_a_browser_pages_fit_a_phone_and_sessions_are_copied_without_prompts(
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
-        for path in ("", "faq/", "league/", "reference/http/", "reference/api/live/", "start/five-minutes/"):
-            page.goto(address + path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         for path in ("theory/practical/", "theory/weighted-estimator/", "theory/led/"):
             page.goto(address + path)
             assert page.evaluate(CUT) == 0, f"{path}: formulas are cut"
+        for path in ("", "faq/", "league/", "reference/http/", "reference/api/live/", "start/five-minutes/"):
+            page.goto(address + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         page.locator("button.md-code__button").nth(2).click()
         copied = page.evaluate("navigator.clipboard.readText()")
         browser.close()
