@@ -1,7 +1,7 @@
 """A running experiment in worlds where feedback is late, lost or repeated, and where costs change.
 
-``python -m benchmarks.live`` prints the tables of docs/theory/live.md, and ``python -m benchmarks.live worlds`` one of
-them, by its name in `PARTS`. Seeds start at 5000.
+``python -m benchmarks.live`` prints the tables of docs/theory/measurements.md, and ``python -m benchmarks.live worlds``
+one of them, by its name in `PARTS`. Seeds start at 5000.
 """
 
 from __future__ import annotations

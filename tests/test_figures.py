@@ -16,6 +16,7 @@ import surefoot as sf
 from benchmarks import safety_designs
 from surefoot.analysis.statistics import share_interval
 from surefoot.cli.studies import DEMO
+from surefoot.policies.solb import HardMirror
 from surefoot.reporting.results import results
 from surefoot.reporting.words import told
 from surefoot.simulation.study import Study
@@ -308,6 +309,34 @@ def test_figures_in_the_prose_of_performance_are_in_its_appendix() -> None:
     for figure, unit in found:
         written = [f"{figure} {unit}", f"{figure}x", f"| {figure} ", f" {figure} to ", f"to {figure} "]
         assert any(one in known for one in written), (figure, unit)
+
+
+def test_the_state_of_a_policy_is_as_large_as_the_appendix_says() -> None:
+    rows = next(rows for rows in tables("docs/performance-notes.md") if "K (m = 1)" in rows[0])
+    [shown] = [row for row in rows if row["K (m = 1)"] == "state"]
+    for arms, cell in list(shown.items())[1:]:
+        plan = HardMirror.algorithm.layout.arrangement(K=int(number(arms)), m=1)
+        assert cell == f"{8 * (plan.n_floats + plan.n_integers) / 1024:,.0f} kB"
+
+
+def test_the_size_of_results_and_the_times_of_large_studies_follow_from_the_page(tmp_path: Path) -> None:
+    page = flat("docs/scale.md")
+    said = re.search(r"([\d.]+) kB a run", page)
+    assert said is not None
+    scenario = sf.scenarios.make("stochastic-v1", horizon=100_000)
+    paper = {"solb": lambda problem, seed: sf.SOLB(problem, seed, preset="paper", learning_rate=0.01)}
+    sf.simulate(scenario, paper, 64, workers=1, folder=tmp_path)
+    size = sum(path.stat().st_size for path in tmp_path.glob("parts/*/*")) / 64 / 1e3
+    assert abs(size - float(said[1])) < 0.25 * size  # a part has a fixed size too, and tasks follow the speed
+    pace, runs, cores = 3e6, 1e12 / 1e5, {"1": "3.9 days", "16": "6 hours", "1,000": "6 minutes"}
+    shown = next(rows for rows in tables("docs/scale.md") if "cores" in rows[0])
+    assert {row["cores"]: row["time"] for row in shown} == cores
+    seconds = {"days": 86_400, "hours": 3_600, "minutes": 60}
+    for count, time in cores.items():
+        figure, unit = time.split()
+        assert abs(float(figure) - 1e12 / pace / number(count) / seconds[unit]) < 0.1 * float(figure)
+    assert f"{runs * float(said[1]) / 1e6:.0f} GB" in page
+    assert f"30,000 runs a second are {30_000 * float(said[1]) / 1e3:.0f} MB a second" in page
 
 
 # The README

@@ -48,3 +48,11 @@ def test_the_citation_names_the_paper_as_the_page_does() -> None:
     for author in paper["authors"]:
         assert f"{author['given-names']} {author['family-names']}" in page
     assert citation["license"] == "MIT"
+
+
+def test_the_citation_has_the_newest_version_of_the_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", changelog, re.M)
+    assert heads[0] == ("Unreleased", "")
+    citation = read("CITATION.cff")
+    assert (str(citation["version"]), str(citation["date-released"])) == heads[1]

@@ -171,6 +171,9 @@ def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
+CUT = "[...document.querySelectorAll('.highlight pre > code')].filter(x => x.scrollWidth > x.clientWidth + 1).length"
+
+
 class Silent(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
@@ -197,6 +200,9 @@ def test_in_a_browser_pages_fit_a_phone_and_sessions_are_copied_without_prompts(
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        for path in ("theory/practical/", "theory/weighted-estimator/", "theory/led/"):
+            page.goto(address + path)
+            assert page.evaluate(CUT) == 0, f"{path}: formulas are cut"
         for path in ("", "faq/", "league/", "reference/http/", "reference/api/live/", "start/five-minutes/"):
             page.goto(address + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -26,6 +26,7 @@ OUTSIDE = {
 MARK = ".written-by-website"
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".conf": "nginx", ".service": "ini"}
 LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.M)
+FORMULAS = '\n<div class="formulas" hidden></div>\n'  # extra.css wraps the code blocks of such a page
 PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 PROMPT = re.compile(r"^```python\n(?=>>> )", re.M)
 
@@ -45,6 +46,8 @@ def write(folder: Path, docs: Path = ROOT / "docs") -> None:
     for uri in [uri for uri in texts if uri.startswith("tutorials/") and not uri.endswith("index.md")]:
         texts[uri.replace(".md", ".ipynb")] = notebooks.notebook(texts[uri])
         texts[uri] = with_notebook(texts[uri], Path(uri).stem)
+    for uri in [uri for uri in texts if uri.startswith("theory/")]:
+        texts[uri] += FORMULAS
     for uri in [uri for uri in texts if uri.endswith(".md")]:
         for path in {outside(target, uri) for _, target in LINK.findall(texts[uri])} - {None, *OUTSIDE}:
             texts[f"source/{path}.md"] = source_page(str(path))

@@ -241,3 +241,9 @@ def test_a_folder_may_be_a_text_or_a_path_and_nothing_else(tmp_path: Path) -> No
     assert told.read_text() == pathlike.read_text()
     with pytest.raises(sf.RuleError, match=r"^folder must be the name of a folder, got 3$"):
         sf.write_report(run, 3)  # type: ignore[arg-type]
+
+
+def test_a_percent_sign_of_a_verdict_stays_with_its_number(three_arms: tuple[str, Path]) -> None:
+    lines = re.findall(r'<li class="(?:kept|close|broken|none)">.*?</li>', three_arms[0])
+    assert any("\N{NO-BREAK SPACE}%" in line for line in lines)
+    assert not any(" %" in line for line in lines)

@@ -465,3 +465,11 @@ def test_only_what_was_changed_is_run_again(halting: type[Halting], folder: Path
     ):
         Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
     assert set(halting.played) == {SECOND}
+
+
+def test_the_study_on_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    found = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    run = Study.parse(found[1].replace("20_000", "100"), tmp_path, "study.toml").run()
+    assert {row["policy"] for row in run.summary().to_pylist()} == {"solb", "default"}

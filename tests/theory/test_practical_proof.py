@@ -1,4 +1,4 @@
-"""What docs/theory/practical.md says of its two presets, on recorded paths; each step with a control that fails."""
+"""docs/theory/safety.md and practical.md on recorded paths; each step with a control that fails."""
 
 from __future__ import annotations
 

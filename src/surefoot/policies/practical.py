@@ -1,7 +1,7 @@
 """The presets "practical" and "guaranteed" of COLB and SOLB: the same guarantee of safety, a fraction of the regret.
 
 Safety needs only upper confidence bounds that hold. It allows any proposal, at any rate, mixed with any strategy that
-is certified safe, and the mean of two such mixtures (docs/theory/practical.md). The rest is free to minimise loss. In
+is certified safe, and the mean of two such mixtures (docs/theory/safety.md). The rest is free to minimise loss. In
 both presets
 
 * the proposal follows the regularised leader at a rate that tunes itself (`kernels/follower.py`);
