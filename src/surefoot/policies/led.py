@@ -43,6 +43,7 @@ from surefoot.kernels.trio import (
     LEAST_KEPT,
     SMALL,
     Trio,
+    because_of_guardrails,
     blend_trio,
     foresee,
     forget_trio,
@@ -153,7 +154,10 @@ def solve_program(state: LedState) -> int:
     """Set the plan of the program; return the status of its solution."""
     be_optimistic(state.trio, state.known, state.learner.record)
     foresee(state.trio, state.known, state.safe_strategy, state.safe_costs)
-    return lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
+    status = lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
+    if status == SOLVED:
+        state.trio.safe_weights[PROGRAM] = because_of_guardrails(state.trio, state.learner.record, state.safe_strategy)
+    return status
 
 
 @merged
