@@ -147,6 +147,17 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
         sf.SOLB.from_dict({**data, "state": {**data["state"], "batch_rounds": [16.0]}})
 
 
+@pytest.mark.parametrize(("n_arms", "m", "share"), [(5, 1, 0.1), (8, 0, 0.1), (4, 2, 0.1), (9, 1, 0.01), (3, 3, 0.01)])
+def test_the_usual_share_of_the_follower_is_small_with_many_arms_or_guardrails(
+    n_arms: int, m: int, share: float
+) -> None:
+    safe = sf.SafeStrategy(np.eye(n_arms)[0], costs=np.full(m, 0.2))
+    problem = sf.Problem(n_arms, [0.5] * m, 3000, safe=safe)
+    usual, given = sf.SOLB(problem, 5, preset="led"), sf.SOLB(problem, 5, preset="led", follower_share=share)
+    assert usual._state.trio.most_of_program == given._state.trio.most_of_program == 1 - share
+    assert "follower_share" not in usual.to_dict()["options"]  # it is the rule that is saved
+
+
 def test_the_share_of_the_follower_is_an_option_of_this_preset() -> None:
     problem = problem_of("an arm", 3000)
     usual, small = (sf.SOLB(problem, 5, preset="led", follower_share=share) for share in (0.1, 0.02))
