@@ -1,6 +1,7 @@
 """The preset "led" against "practical", on every line of docs/practical.md: the same scenarios, the same seeds.
 
-``python -m benchmarks.led`` prints the table of docs/theory/led.md, section 7.
+``python -m benchmarks.led`` prints the table of docs/theory/led.md, section 7. ``python -m benchmarks.led 40 8000 K=20 K=50`` prints
+these lines for 40 seeds from 8000 on.
 """
 
 from __future__ import annotations
@@ -95,18 +96,22 @@ def cost_of_a_round(repeats: int = 7) -> None:
         print(f"K = {n_arms}, m = {m}: {told}, {best['led'] / best['practical']:.2f} times", flush=True)
 
 
-def main(seeds: int = SEEDS) -> None:
-    """Time, then every line."""
-    cost_of_a_round()
+def main(seeds: int = SEEDS, first: int = FIRST_SEED, *names: str) -> None:
+    """Time, then every line; or some lines."""
+    if not names:
+        cost_of_a_round()
     rows = []
     for line in lines():
+        if names and line.name not in names:
+            continue
         found = Found()
-        for i in range(seeds):
-            found.live(line.make(FIRST_SEED + i), FIRST_SEED + i)
+        for seed in range(first, first + seeds):
+            found.live(line.make(seed), seed)
         rows.append([line.name, *found.row()])
         print(rows[-1], file=sys.stderr, flush=True)
     markdown(("scenario", *PRESETS, "led / practical, clean", "contradicted", "restarts"), rows)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS)
+    given = sys.argv[1:]
+    main(int(given[0]) if given else SEEDS, int(given[1]) if len(given) > 1 else FIRST_SEED, *given[2:])

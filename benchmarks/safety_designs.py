@@ -29,7 +29,7 @@ DELTAS = (0.05, 0.5)
 POLICIES: dict[str, dict[str, Any]] = {
     "practical": {"preset": "practical"},
     "led": {"preset": "led"},
-    "led, 0.02": {"preset": "led", "follower_share": 0.02},
+    "led, 0.01": {"preset": "led", "follower_share": 0.01},
 }
 DATA = Path(__file__).parent.parent / "docs" / "data" / "safety-designs.csv"
 FIELDS = ("delta", "design", "arms", "guardrails", "margin", "policy", "rounds", "runs", "unsafe")

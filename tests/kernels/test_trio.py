@@ -10,7 +10,19 @@ import pytest
 
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.plans import lead
-from surefoot.kernels.trio import PRIOR, Trio, blend_trio, foresee, set_shares, start_trio, stepped, weigh
+from surefoot.kernels.record import Record
+from surefoot.kernels.trio import (
+    PRIOR,
+    Trio,
+    because_of_guardrails,
+    blend_trio,
+    foresee,
+    mix_twice,
+    set_shares,
+    start_trio,
+    stepped,
+    weigh,
+)
 from surefoot.rules import Floats
 from tests.reference.led import FIRST, foreseen, shares
 
@@ -149,3 +161,41 @@ def test_a_narrow_margin_keeps_no_cheap_arm_from_being_tried() -> None:
         assert known.upper[0] @ plan <= 0.5 + 1e-12
         tried.append(float(plan[1]))
     assert tried == [0.0, pytest.approx(0.02 / 0.208)]
+
+
+def test_all_of_a_safe_arm_counts_unless_it_loses_least() -> None:
+    """Which of its two columns the program plays does not matter; with an arm that is unknown it counts."""
+    found, record = trio(), layout_of(Record).new(K=3).opened()
+    known = found.program.losses
+    record.seen[:], record.total[:] = 100.0, 50.0
+    found.strategies[1] = [0.7, 0.3, 0.0]
+    for column in (0.0, 0.2, 0.7):
+        found.vertex[3] = column
+        known[:3] = -0.1, -0.2, 0.0
+        assert because_of_guardrails(found, record, np.eye(3)[0]) == 0.7
+        known[1] = -0.1
+        assert because_of_guardrails(found, record, np.eye(3)[0]) == 0.0
+        record.seen[2] = 2.0  # a radius of 0.5 ln(3 / 0.05) / 2 = 1.02
+        assert because_of_guardrails(found, record, np.eye(3)[0]) == 0.7
+        record.seen[2] = 3.0
+        assert because_of_guardrails(found, record, np.eye(3)[0]) == 0.0
+        record.seen[2] = 0.0
+        assert because_of_guardrails(found, record, np.eye(3)[0]) == 0.7
+        record.seen[2] = 100.0
+        assert because_of_guardrails(found, record, np.array([0.5, 0.5, 0.0])) == column
+
+
+def test_the_safe_arm_as_an_anchor_is_the_safe_strategy() -> None:
+    """To rounding it costs the same, so either may be taken: its weight counts."""
+    rng, alike, taken = np.random.default_rng(4), 0, 0
+    safe = np.eye(3)[0]
+    for _ in range(20_000):
+        limit = rng.uniform(0.41, 0.6, 1)
+        found, proposal = trio(), rng.dirichlet(np.ones(3))
+        upper = np.array([[rng.uniform(0.1, 0.4), rng.uniform(0.6, 1), rng.uniform(0.6, 1)]])
+        mix_twice(found, proposal, np.zeros(3), 10.0, upper, limit, safe, upper[:, 0].copy(), np.zeros(1))
+        assert found.safe_weights[0] == pytest.approx(found.safe_weights[2], abs=1e-12)
+        alike += found.safe_weights[0] > 0
+        taken += found.safe_weights[0] != found.safe_weights[2]
+    assert alike > 1000
+    assert taken > 10

@@ -28,7 +28,7 @@ def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
     evidence, trio = math.log(4 * 2 / 0.05), policy._state.trio
     plans = trio.strategies.copy()
     weights, own, q = trio.safe_weights.copy(), trio.proposal_weights.copy(), shares.q
-    active = by_arm = kept = solved = cut = moved = far = tried = 0
+    active = by_arm = kept = solved = cut = moved = far = tried = own_sake = 0
     for t, (decision, loss) in enumerate(play(policy, 3000, 9, change=2000), start=1):
         arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
         in_play = float(q[0] * own[0] + q[2] * own[2])
@@ -54,6 +54,11 @@ def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
             rest = plans[1] - weights[1] * diamond.strategy
             assert (rest >= -1e-12).all()
             assert (upper @ rest + weights[1] * diamond.costs <= problem.thresholds + 1e-12).all()
+            if safe == "an arm":  # all of it, unless it would be played without guardrails, too
+                met = all(diary.radius(evidence) < 1 for diary in twin.diaries)
+                its_own = met and bool(bounds @ diamond.strategy <= bounds.min())
+                own_sake += its_own
+                assert weights[1] == (0.0 if its_own else plans[1] @ diamond.strategy)
         assert (trio.strategies[1] == plans[1]).all()
         if keeps:
             kept += 1
@@ -84,8 +89,38 @@ def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
     assert min(active, solved - 300, kept - 500, moved - 3, far, twin.restarts) >= 1
     assert cut > 10
     assert tried > 0
+    assert own_sake > 0 or safe != "an arm"
     assert by_arm > 10 or safe == "an arm"
     assert policy.empty_rounds == 0
+
+
+@pytest.mark.parametrize(("losses", "freed"), [([0.6, 0.2, 0.5, 0.7], False), ([0.2, 0.5, 0.6, 0.7], True)])
+def test_safe_weight_is_what_the_guardrails_ask_for(losses: list[float], freed: bool) -> None:
+    """As in "practical": all of a safe arm that other arms would replace, none of one that loses least of all.
+
+    In the first world the best strategy has 40 % of the safe arm, which costs 0.2 beside an arm of 0.7.
+    """
+    problem = sf.Problem(4, thresholds=[0.5], horizon=20_000, safe=sf.SafeStrategy([1, 0, 0, 0], costs=[0.2]))
+    scenario = sf.Scenario("safe-arm", problem, sf.losses.Bernoulli(losses), sf.costs.Bernoulli([[0.2, 0.7, 0.7, 0.6]]))
+    players = {
+        preset: lambda problem, seed, preset=preset: sf.SOLB(problem, seed, preset=preset)
+        for preset in ("practical", "led")
+    }
+    run = sf.simulate(scenario, players, [1, 2], [300, 20_000], 1, progress=False)
+    for row in run.table.to_pylist():
+        start, safe = row["round"] == 300, row["strategy"][0]
+        if freed and not start:
+            assert row["safe_weight"] < 0.01 < 0.9 < safe
+            assert 0 < row["rounds_until_loose"] < 20_000
+        else:
+            assert 0.3 < safe
+            assert freed or safe - 0.08 < row["safe_weight"] <= safe + 1e-12
+        if not freed:
+            assert row["rounds_until_loose"] is None
+    led, practical = ({row["policy"]: row for row in run.table.to_pylist()}[name] for name in ("led", "practical"))
+    if not freed:  # the parts of regret are those of practical, too: without the safe arm's share the first would be 0
+        assert led["safety_regret"] == pytest.approx(practical["safety_regret"], rel=0.1)
+        assert led["safety_regret"] > 1500
 
 
 @pytest.mark.parametrize("horizon", [3000, None])
@@ -110,6 +145,17 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
             sf.SOLB.from_dict({**data, "state": {**data["state"], "trio": trio}})
     with pytest.raises(ValueError, match=r"state\.batch_rounds must be less than 16, got 16"):
         sf.SOLB.from_dict({**data, "state": {**data["state"], "batch_rounds": [16.0]}})
+
+
+@pytest.mark.parametrize(("n_arms", "m", "share"), [(5, 1, 0.1), (8, 0, 0.1), (4, 2, 0.1), (9, 1, 0.01), (3, 3, 0.01)])
+def test_the_usual_share_of_the_follower_is_small_with_many_arms_or_guardrails(
+    n_arms: int, m: int, share: float
+) -> None:
+    safe = sf.SafeStrategy(np.eye(n_arms)[0], costs=np.full(m, 0.2))
+    problem = sf.Problem(n_arms, [0.5] * m, 3000, safe=safe)
+    usual, given = sf.SOLB(problem, 5, preset="led"), sf.SOLB(problem, 5, preset="led", follower_share=share)
+    assert usual._state.trio.most_of_program == given._state.trio.most_of_program == 1 - share
+    assert "follower_share" not in usual.to_dict()["options"]  # it is the rule that is saved
 
 
 def test_the_share_of_the_follower_is_an_option_of_this_preset() -> None:

@@ -69,7 +69,11 @@ class Diary:
         if n == 0:
             return -1.0
         mean = (sum(self.before) + sum(self.late)) / n
-        return mean - min(1, math.sqrt(2 * evidence * self.squares) / n + evidence / (2 * n))
+        return mean - min(1, self.radius(evidence))
+
+    def radius(self, evidence: float) -> float:
+        n = len(self.before) + len(self.late)
+        return math.sqrt(2 * evidence * self.squares) / n + evidence / (2 * n) if n else math.inf
 
 
 def least_loss(losses: Array, upper: Array, thresholds: Array, safe: Array, safe_costs: Array) -> float:

@@ -113,19 +113,22 @@ class Slowly:
         return min(side(self.T + mp.sqrt(self.T * Gamma) / self.rho), small)
 
     def led(self) -> mp.mpf:
+        """With the numbers of docs/theory/led.md, section 2, for a share of 1/10, or of 1/100 if K m > 8."""
+        few = self.K * self.m <= 8
+        safe, once, squares, root, slope = (45, 624, 72, 40, 1512) if few else (450, 62_400, 432, 400, 86_832)
         N, L = 1 + self.lnT, 11 + 2 * self.lnT
         C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
-        Gamma = (45 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
+        Gamma = (safe * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L))
-        fixed += N * (mp.mpf("1.05") * self.K * self.lnT + 624 / self.rho**2) + self.K
+        fixed += N * (mp.mpf("1.05") * self.K * self.lnT + once / self.rho**2) + self.K
         fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 4
         fixed += mp.mpf("2.51") * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
 
         def side(Q: mp.mpf) -> mp.mpf:
             return fixed + mp.mpf("2.61") * mp.sqrt(N * self.K * self.lnT * (N + Q))
 
-        small = self.solved(lambda V: side((1512 + 72 * self.lnT) * V / self.rho**2))
-        return min(side(72 * self.T + 40 * mp.sqrt(self.T * Gamma) / self.rho), small)
+        small = self.solved(lambda V: side((slope + squares * self.lnT) * V / self.rho**2))
+        return min(side(squares * self.T + root * mp.sqrt(self.T * Gamma) / self.rho), small)
 
     def solved(self, side: Callable[[mp.mpf], mp.mpf]) -> mp.mpf:
         """The regret R with R = side(R + L*): plain iteration, the side growing slower than R."""

@@ -49,7 +49,7 @@ def test_presets_with_a_program_are_no_later(cell: str, preset: str) -> None:
 
 @pytest.mark.parametrize("preset", FORECAST_PRESETS)
 def test_the_safe_arm_counts_however_it_is_played(preset: str) -> None:
-    """No preset is loose at once. The program of "led" plays the safe arm as an arm, which `safe_weight` leaves out."""
+    """No preset is loose at once, by the share of the safe arm or by `safe_weight`, which may leave out some of it."""
     found = rehearse(BASE, preset, seeds=4)
     assert found.loose_after is not None
     assert found.safe_rounds is not None
@@ -57,8 +57,7 @@ def test_the_safe_arm_counts_however_it_is_played(preset: str) -> None:
     assert found.safe_rounds.value > 10
     world, safe = world_of(BASE), np.eye(BASE.n_arms)[-1]
     policy = sf.SOLB(sf.Problem(5, [0.5], None, safe=sf.SafeStrategy(safe, world.costs @ safe)), 0, preset=preset)
-    assert policy.strategy[-1] > 0.6
-    assert (policy.safe_weight < 0.1) == (preset == "led")  # why it cannot be measured by that
+    assert 0.5 < policy.safe_weight < policy.strategy[-1]
 
 
 def test_a_best_arm_inside_the_thresholds_is_found_sooner() -> None:

@@ -78,5 +78,11 @@ def optimistic(record: Record, arm: int, evidence: float) -> float:
     seen = record.seen[arm]
     if seen == 0.0:
         return -1.0
-    radius = math.sqrt(2.0 * evidence * record.squares[arm]) / seen + 0.5 * evidence / seen
-    return float(record.total[arm] / seen - min(1.0, radius))
+    return float(record.total[arm] / seen - min(1.0, radius(record, arm, evidence)))
+
+
+@compiled
+def radius(record: Record, arm: int, evidence: float) -> float:
+    """A radius after Bernstein around the mean loss of an arm that was seen; of 1 or more if nothing is known."""
+    seen = record.seen[arm]
+    return float(math.sqrt(2.0 * evidence * record.squares[arm]) / seen + 0.5 * evidence / seen)

@@ -21,6 +21,7 @@ from surefoot.kernels.compile import compiled, compiled_apart
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, saved, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.plans import FOLLOWER, LEAST_SHARE, PROGRAM
+from surefoot.kernels.record import Record, radius
 from surefoot.kernels.safety import PATIENCE, mix, pessimistic_cost, safe_share, weight_of
 from surefoot.kernels.types import Floats
 from surefoot.rules import SHARE, Range
@@ -60,7 +61,7 @@ class Trio(NamedTuple):
     """Three plans, their shares, and what each has lost more than what was played."""
 
     strategies: Annotated[Floats, saved(3, "K", rule=SHARE)]  # of the follower, the program, and with the safe strategy
-    safe_weights: Annotated[Floats, saved(3, rule=SHARE)]  # of the safe strategy in each
+    safe_weights: Annotated[Floats, saved(3, rule=SHARE)]  # of the safe strategy in each, because of the guardrails
     proposal_weights: Annotated[Floats, saved(3, rule=SHARE)]  # of the proposal in each
     shares: Annotated[Floats, saved(3, rule=SHARE)]  # q
     lost: Annotated[Floats, saved(3)]  # sums of c since losses last changed
@@ -178,6 +179,27 @@ def foresee(trio: Trio, known: Any, safe_strategy: Floats, safe_costs: Floats) -
 
 
 @compiled
+def because_of_guardrails(trio: Trio, record: Record, safe_strategy: Floats) -> float:
+    """The part of the program's plan that is the safe strategy because of the guardrails, once it was solved.
+
+    The program has the safe strategy as one more arm. If the safe strategy is a single arm, that is the same arm twice,
+    and either column may be played. Without guardrails the program would play the arm with the least loss alone. So all
+    of a safe arm is there because of the guardrails if another arm loses less, and none of it otherwise. In the first
+    rounds, while the loss of any arm may be anything, the program looks at the safe arm only to learn its loss: that
+    counts as the former.
+    """
+    losses, plan = trio.program.losses, trio.strategies[PROGRAM]
+    for safe in range(plan.size):
+        if safe_strategy[safe] == 1.0:
+            for a in range(plan.size):
+                known = record.seen[a] > 0.0 and radius(record, a, trio.evidence) < 1.0
+                if losses[a] < losses[safe] or not known:
+                    return float(plan[safe])
+            return 0.0
+    return float(trio.vertex[plan.size])
+
+
+@compiled
 def blend_trio(trio: Trio, strategy: Floats) -> float:
     """Set the strategy to the mean of the plans; return the weight of the safe strategy in it."""
     first, second, third = trio.shares[0], trio.shares[1], trio.shares[2]
@@ -233,7 +255,7 @@ def mix_twice(
         for a in range(n_arms):
             trio.strategies[FOLLOWER, a] = trio.strategies[SAFE, a]
     else:
-        trio.safe_weights[FOLLOWER] = 0.0
+        trio.safe_weights[FOLLOWER] = least if safe_strategy[anchor] == 1.0 else 0.0  # to rounding they cost the same
         for a in range(n_arms):
             trio.strategies[FOLLOWER, a] = (1.0 - least) * proposal[a]
         trio.strategies[FOLLOWER, anchor] += least

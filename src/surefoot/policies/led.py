@@ -3,8 +3,8 @@
 Three plans are played at a time: the proposal of a follower of the regularised leader mixed with what costs least, the
 solution of a linear program, and the proposal mixed with the safe strategy (`kernels/trio.py`). Their shares are found
 with a log-barrier, so regret against the third plan is bounded, and that plan is the one of preset "guaranteed" in
-company: it has at least `follower_share`, a tenth, of the play together with the first. docs/theory/led.md has the
-theorem.
+company: it has at least `follower_share` of the play together with the first, a tenth or, with many arms or guardrails,
+a hundredth (`usual_share`). docs/theory/led.md has the theorem.
 
 Beside "practical"
 
@@ -43,6 +43,7 @@ from surefoot.kernels.trio import (
     LEAST_KEPT,
     SMALL,
     Trio,
+    because_of_guardrails,
     blend_trio,
     foresee,
     forget_trio,
@@ -61,8 +62,25 @@ from surefoot.rules import SUM_TOLERANCE, Range, RuleError
 FOLLOWER_SHARE = Range(0.001, LEAST_SHARE)
 """What the option `follower_share` may be."""
 
+FEW = 8
+"""Up to this many arms times guardrails the follower has `LEAST_SHARE` of the play at least; beyond, `SMALL_SHARE`."""
+
+SMALL_SHARE = 0.01
+"""Least share of the follower with many arms or guardrails, of which it plays too many for long."""
+
 MOST_KEPT = 16.0
 """A proposal is found again after this many rounds at the latest."""
+
+
+def usual_share(n_arms: int, n_constraints: int) -> float:
+    """The least share of the follower if none is given.
+
+    Examples
+    --------
+    >>> usual_share(8, 1), usual_share(3, 3)
+    (0.1, 0.01)
+    """
+    return LEAST_SHARE if n_arms * max(1, n_constraints) <= FEW else SMALL_SHARE
 
 
 class LedState(NamedTuple):
@@ -153,7 +171,10 @@ def solve_program(state: LedState) -> int:
     """Set the plan of the program; return the status of its solution."""
     be_optimistic(state.trio, state.known, state.learner.record)
     foresee(state.trio, state.known, state.safe_strategy, state.safe_costs)
-    return lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
+    status = lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
+    if status == SOLVED:
+        state.trio.safe_weights[PROGRAM] = because_of_guardrails(state.trio, state.learner.record, state.safe_strategy)
+    return status
 
 
 @merged
@@ -198,7 +219,7 @@ class FollowInCompany(FollowLeader):
     def follower_share(self) -> float:
         """The least share of the follower's two plans."""
         share = self.options.get("follower_share")
-        return LEAST_SHARE if share is None else float(share)
+        return usual_share(self.problem.n_arms, self.problem.n_constraints) if share is None else float(share)
 
     def least_propensity(self) -> float:
         """The floor of the proposal in what is played, or the least share of the safe strategy."""

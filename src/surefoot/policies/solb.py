@@ -132,9 +132,9 @@ class SOLB(Guarded):
         same times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second does not
         depend on the margin (docs/theory/weighted-estimator.md).
     follower_share
-        For preset "led": the least share of its follower in what is played, from 0.001 to 0.1, its default. A small
-        one, such as 0.02, loses less with many arms or guardrails. It makes the bound on the mean regret larger
-        (docs/theory/led.md).
+        For preset "led": the least share of its follower in what is played, from 0.001 to 0.1. By default 0.1 if arms
+        times guardrails are at most 8, else 0.01: with many of them a small share loses less. It makes the bound on the
+        mean regret larger (docs/theory/led.md).
 
     Notes
     -----

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from surefoot.policies.led import FOLLOWER_SHARE
+from surefoot.policies.led import FOLLOWER_SHARE, usual_share
 from surefoot.policies.rates import comparators_log, halving_log, learning_rate_cap, theory_rate, weighted_rate
 from surefoot.rules import number
 from surefoot.theory.descent import Descent, cost_log, most_played_loss, moving, printed_descent, settled
@@ -342,7 +342,7 @@ def theorem_r(instance: Instance) -> Bound:
     return mean_bound(instance, "Theorem R: guaranteed", {**fixed, "variance": variance})
 
 
-def led(instance: Instance, *, restarts: float | None = None, follower_share: float = 0.1) -> Bound:
+def led(instance: Instance, *, restarts: float | None = None, follower_share: float | None = None) -> Bound:
     """Mean regret of SOLB with preset "led", run with delta = 1 / T; losses are fixed in advance.
 
     Parameters
@@ -352,7 +352,7 @@ def led(instance: Instance, *, restarts: float | None = None, follower_share: fl
     restarts
         How often losses are forgotten, on average, if measured; else the most it can be, ln T.
     follower_share
-        The option of SOLB: the least share of the follower in what is played.
+        The option of SOLB: the least share of the follower in what is played; by default the same as there.
 
     Notes
     -----
@@ -374,12 +374,17 @@ def led(instance: Instance, *, restarts: float | None = None, follower_share: fl
     '3.74e+05'
     >>> f"{led(instance, restarts=0, follower_share=0.02).total:.3g}"
     '1.13e+06'
+    >>> many = Instance(20, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
+    >>> led(many).total == led(many, follower_share=0.01).total > led(many, follower_share=0.1).total
+    True
     """
     n_arms, horizon, margin = instance.n_arms, instance.horizon, instance.known("margin")
     log, loss = math.log(horizon), instance.benchmark_loss
     barrier = 11 + 2 * log
     epochs = 1 + (log if restarts is None else float(number("restarts", restarts, AMOUNT)))
-    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 20: pi >= w / parts
+    if follower_share is None:
+        follower_share = usual_share(n_arms, instance.n_constraints)
+    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 20 or 200: pi >= w / parts
     gamma = (2.25 * parts * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
     shares = epochs * (4.04 * barrier + 0.78) + 2.51 * math.sqrt(epochs * barrier * (epochs + 5.6 * horizon)) + 2
     fixed = {

@@ -119,9 +119,8 @@ def rehearse(forecast: Forecast, preset: str, seeds: int = 10) -> Rehearsal:
 def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, float, int]:
     """One run: rounds until loose, the sum of the safe arm's shares until then, rounds until break-even.
 
-    The share of the safe arm means the same in all presets. The policy's own `safe_weight` does not: the preset "led"
-    takes the costs of the safe arm as known, so its program may play that arm like any other that is certified. Then
-    it counts as an arm, and `safe_weight` is near 0 while the safe arm has most of the play.
+    The share of the safe arm in what is played means the same in all policies. The policy's own `safe_weight` leaves
+    out what the proposal has of that arm, and what a linear program plays of it for its own sake.
     """
     world, safe = world_of(forecast), np.eye(forecast.n_arms)[-1]
     thresholds = np.full(forecast.n_constraints, forecast.threshold)
@@ -136,7 +135,7 @@ def live(forecast: Forecast, preset: str, seed: int, rounds: int) -> tuple[int, 
         model.fill(costs, first, rng)  # a whole block, needed or not: a longer run starts like a shorter one
         n = here.stop - first
         policy.live(losses[:n], costs[:n], strategies[here], weights[here])
-    shares = strategies[:, -1]  # not `weights`: a program may play the safe arm as one of the arms, too
+    shares = strategies[:, -1]  # not `weights`, which leave out what is played of it as one of the arms
     loose = rounds_until_loose(shares)
     return (
         loose,
