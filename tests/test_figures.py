@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 
@@ -452,3 +454,20 @@ def test_the_tail_of_regret_on_a_gpu_is_that_of_its_data() -> None:
         assert row["runs"] == f"{int(line['runs']):,}"
         for shown, name in names.items():
             assert row[shown] == (f"{float(line[name]):,.0f}" if line[name] else ""), (row["policy"], shown)
+
+
+def test_what_delta_costs_is_as_in_its_data() -> None:
+    with (DOCS / "data" / "delta.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    [table] = [table for table in tables("docs/practical.md") if "runs above 50,000" in table[0]]
+    assert len(table) == len({line["delta"] for line in lines})
+    for row in table:
+        delta = float(row["delta"].removesuffix(" %")) / 100
+        mine = [line for line in lines if math.isclose(float(line["delta"]), delta)]
+        regret = np.array([float(line["regret"]) for line in mine])
+        half = 1.96 * regret.std(ddof=1) / math.sqrt(regret.size)
+        assert regret.size == 400
+        assert row["mean regret"] == f"{regret.mean():,.0f} ± {half:,.0f}"
+        assert row["median"] == f"{np.median(regret):,.0f}"
+        assert int(row["runs above 50,000"]) == np.count_nonzero(regret > 50_000)
+        assert int(row["unsafe runs"]) == sum(int(line["rounds_in_violation"]) > 0 for line in mine)
