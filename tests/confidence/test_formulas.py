@@ -94,11 +94,11 @@ def test_carrying_wealth_on_misses_no_worthwhile_narrowing(bound: Mixture, law: 
         for side, edge, wealth in ((False, upper[k], asked.upper_wealth), (True, 1.0 - lower[k], asked.lower_wealth)):
             if edge < 1.0:
                 odds = edge / (1.0 - edge)
-                more, _ = betting.excess(asked.mixture, wealth[0, 0], nodes, side, k + 1, odds)
+                more, _ = betting.excess(asked.mixture, wealth[0, 0], nodes, side, k + 1, odds, 0.0)
                 most = max(most, more)
                 assert more < math.log(WORTHWHILE) + 1e-9
             else:
-                assert betting.excluded(asked.mixture, wealth[0, 0], nodes, side, k + 1, np.inf) > 1e12
+                assert betting.excluded(asked.mixture, wealth[0, 0], nodes, side, k + 1, np.inf, 0.0) > 1e12
     assert most > 0.5 * math.log(WORTHWHILE)  # it is the rule, and no accident
 
 
@@ -131,7 +131,7 @@ def test_sums_up_to_a_thousand_million(count: int, share: float) -> None:
     known, bound = KLMixture().new_costs(PROBLEM), KLMixture()
     ones = count * share + (0.3 if 0.0 < share < 1.0 and count > 1 else 0.0)  # not a whole number
     known.nodes[0, 0] = count - ones, ones
-    odds = betting.excluded(known.mixture, known.upper_wealth[0, 0], known.nodes[0, 0], False, count, np.inf)
+    odds = betting.excluded(known.mixture, known.upper_wealth[0, 0], known.nodes[0, 0], False, count, np.inf, 0.0)
     enough, sums = 1 / mp.mpf(level_of(PROBLEM)), (mp.mpf(ones), mp.mpf(count - ones))
     if odds == np.inf:  # floating point can tell no excluded candidate from 1
         assert twin.kl_wealth(*sums, 1 - mp.mpf("1e-14"), bound.bets) < enough

@@ -86,7 +86,7 @@ def width_now(bound: Betting, costs: Floats) -> float:
     for cost in costs:
         betting.split(known.nodes[0, 0], cost)
     above, below = (
-        betting.excluded(known.mixture, wealth[0, 0], known.nodes[0, 0], side, n, np.inf)
+        betting.excluded(known.mixture, wealth[0, 0], known.nodes[0, 0], side, n, np.inf, 0.0)
         for side, wealth in ((False, known.upper_wealth), (True, known.lower_wealth))
     )
     return above / (1 + above) - 1 / (1 + below)
@@ -123,7 +123,7 @@ def lost_by_waiting(costs: Floats) -> float:
         nodes = known.nodes[0, 0]
         betting.split(nodes, cost)
         for i, (side, wealth) in enumerate(((False, known.upper_wealth), (True, known.lower_wealth))):
-            odds[i] = min(odds[i], betting.excluded(known.mixture, wealth[0, 0], nodes, side, k + 1, odds[i]))
+            odds[i] = min(odds[i], betting.excluded(known.mixture, wealth[0, 0], nodes, side, k + 1, odds[i], 0.0))
         if 0.0 < lower[k] and upper[k] < 1.0:
             lost.append((upper[k] - lower[k]) / (odds[0] / (1 + odds[0]) - 1 / (1 + odds[1])) - 1)
     return float(np.mean(lost))

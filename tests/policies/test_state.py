@@ -538,7 +538,7 @@ def test_colb_says_so_and_goes_on() -> None:
 
 
 def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
-    """Preset "paper" with bounds that are intersected: nothing is safe at the lower bounds, round after round."""
+    """Preset "paper" with bounds that are intersected: nothing is safe at the lower bounds, in hundreds of rounds."""
     problem = sf.Problem(2, [0.5], 3000, 0.05, sf.SafeStrategy([0, 1], [0.2]))
     policy = sf.SOLB(problem, 1, preset="paper", learning_rate=0.1, confidence="betting")
     with warnings.catch_warnings(record=True) as said:
@@ -546,7 +546,7 @@ def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
         for t in range(1500):
             policy.tell(policy.ask(), 0.5, [float(t < 200)])
     assert [warning.category for warning in said] == [sf.Contradiction]
-    assert policy.empty_rounds > 1000
+    assert policy.empty_rounds > 400
 
 
 @pytest.mark.parametrize("preset", ["practical", "led", "guaranteed", "paper"])

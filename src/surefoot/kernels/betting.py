@@ -15,6 +15,10 @@ too narrow. Two nodes are the sums of 1 - x and of x; with them a bet is a likel
 As a function of ln(odds) the logarithm of the wealth is convex and increasing, so Newton's method comes down to the
 root from above, and every step of it is an excluded candidate. All rounding is against the wealth.
 
+If the lower bound comes to lie above the upper one, one of them has failed. Mostly that is luck: each may fail with the
+probability `level`. So the upper bound, on which safety rests, is taken for both. Bounds contradict each other only if
+a firm lower bound, at level / STRONG, is above the upper one.
+
 Most costs do not move the bounds. To detect that, the wealth against the present bounds is updated with every cost, one
 product for each bet. It is never less than the wealth at the nodes, which is computed only when the former is
 WORTHWHILE times enough. This skips most of the times a bound would move, and loses 0.2 % of the width on average.
@@ -35,6 +39,7 @@ SETTLED = 1e-4  # how much more than enough the logarithm of the wealth may be
 NEAR = 0.02  # where Newton's next step is the last: about a quarter of the square of this is left
 WORTHWHILE = 1.08
 STEPS = 100
+STRONG = 10.0  # how many times the wealth of a lower bound a firm one needs
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
 
@@ -61,14 +66,28 @@ def narrow(known: Any, i: int, arm: int, n: int, cost: float) -> None:
     if arm != known.exempt:
         odds = upper[i, arm] / (1.0 - upper[i, arm])
         if may_exclude(mixture, known.upper_wealth[i, arm], (1.0 - cost) * odds - cost):
-            least = excluded(mixture, known.upper_wealth[i, arm], nodes, False, n, odds)
+            least = excluded(mixture, known.upper_wealth[i, arm], nodes, False, n, odds, 0.0)
             if least < odds:
                 upper[i, arm] = min(1.0, least / (1.0 + least) * (1.0 + 2.0 * ROUNDING))
     odds = (1.0 - lower[i, arm]) / lower[i, arm]
     if may_exclude(mixture, known.lower_wealth[i, arm], cost * odds - (1.0 - cost)):
-        least = excluded(mixture, known.lower_wealth[i, arm], nodes, True, n, odds)
+        least = excluded(mixture, known.lower_wealth[i, arm], nodes, True, n, odds, 0.0)
         if least < odds:
             lower[i, arm] = 1.0 / (1.0 + least) * (1.0 - 2.0 * ROUNDING)
+            firm(known, i, arm, n)
+    if lower[i, arm] > upper[i, arm] and arm != known.exempt:
+        lower[i, arm] = upper[i, arm]
+        excess(mixture, known.lower_wealth[i, arm], nodes, True, n, (1.0 - lower[i, arm]) / lower[i, arm], 0.0)
+
+
+@compiled_apart
+def firm(known: Any, i: int, arm: int, n: int) -> None:
+    """Raise the firm lower bound, which needs STRONG times the wealth; it is kept in `reach`."""
+    reach, scratch = known.reach, known.mixture.magnitudes  # `excess` has done with a magnitude when it writes a wealth
+    odds = (1.0 - reach[i, arm]) / reach[i, arm]
+    least = excluded(known.mixture, scratch, known.nodes[i, arm], True, n, odds, math.log(STRONG))
+    if least < odds:
+        reach[i, arm] = 1.0 / (1.0 + least) * (1.0 - 2.0 * ROUNDING)
 
 
 @merged
@@ -101,12 +120,17 @@ def carry_on(fractions: Floats, wealth: Floats, won: float) -> float:
 
 
 @compiled_apart
-def excluded(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> float:
-    """The least odds that the nodes exclude, or the given ones if that is more; infinite while there are none."""
-    least = odds if odds < UNBOUNDED else first_odds(mixture, nodes, mirrored, n)
+def excluded(
+    mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float, further: float
+) -> float:
+    """The least odds that the nodes exclude, or the given ones if that is more; infinite while there are none.
+
+    The logarithm of the wealth must be enough, and `further` more.
+    """
+    least = odds if odds < UNBOUNDED else first_odds(mixture, nodes, mirrored, n, further)
     if not least < UNBOUNDED:
         return odds
-    more, slope = excess(mixture, wealth, nodes, mirrored, n, least)
+    more, slope = excess(mixture, wealth, nodes, mirrored, n, least, further)
     if more < 0.0:
         return odds
     for _ in range(STEPS):
@@ -115,7 +139,7 @@ def excluded(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: in
         trial: float = least * math.exp(-more / slope * (1.0 - SETTLED))  # the part left out is larger than rounding
         if more < NEAR:
             return trial
-        more, slope = excess(mixture, wealth, nodes, mirrored, n, trial)
+        more, slope = excess(mixture, wealth, nodes, mirrored, n, trial, further)
         if more < 0.0:  # by rounding
             break
         least = trial
@@ -123,7 +147,9 @@ def excluded(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: in
 
 
 @compiled_apart
-def excess(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float) -> tuple[float, float]:
+def excess(
+    mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int, odds: float, further: float
+) -> tuple[float, float]:
     """By how much the logarithm of the wealth is more than enough, and its slope in ln(odds); the wealth is kept."""
     n_bets, last = mixture.fractions.size, nodes.size - 1
     for j in range(n_bets):
@@ -145,17 +171,17 @@ def excess(mixture: Bets, wealth: Floats, nodes: Floats, mirrored: bool, n: int,
         wealth[j] = math.exp(min(690.0, mixture.logarithms[j] - rounding))
         total += wealth[j]
         slope += wealth[j] * mixture.slopes[j]
-    return math.log(total), slope / total
+    return math.log(total) - further, slope / total
 
 
 @compiled_apart
-def first_odds(mixture: Bets, nodes: Floats, mirrored: bool, n: int) -> float:
+def first_odds(mixture: Bets, nodes: Floats, mirrored: bool, n: int, further: float) -> float:
     """Odds that one of the bets alone excludes, all costs counted in parts as ones and zeros."""
     last, zeros, least = nodes.size - 1, 0.0, np.inf
     for node in range(last):
         zeros += nodes[last - node if mirrored else node] * (1.0 - node / last)
     for j in range(mixture.fractions.size):
         bet = mixture.fractions[j]
-        needed = -mixture.shares[j] - (n - zeros) * math.log(1.0 - bet)
+        needed = further - mixture.shares[j] - (n - zeros) * math.log(1.0 - bet)
         least = min(least, math.expm1(needed / zeros) / bet)
     return least * (1.0 + SETTLED)

@@ -46,9 +46,9 @@ class KnownCosts(NamedTuple):
     means: Annotated[Floats, saved("m", "K", rule=SHARE)]  # sample means, g^_i(a)
     lower: Annotated[Floats, saved("m", "K", rule=Range(-1, 1))]  # g^_i(a) - beta(a), or another lower bound
     upper: Annotated[Floats, saved("m", "K", rule=Range(0, 2))]  # g^_i(a) + beta(a), or another upper bound
-    contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # 1 once a lower bound was above its upper bound
+    contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # 1 once bounds contradict each other (`narrow`)
     squares: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # Bernstein bounds: sum of squared deviations
-    reach: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # empirical Bernstein mixture: the last R
+    reach: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # eb-mixture: the last R; bets: firm lower bounds
     upper_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `upper`
     lower_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `lower`
     nodes: Annotated[Floats, saved("m", "K", "nodes", rule=NOT_NEGATIVE)]  # weights of past costs at even spacings
@@ -114,12 +114,16 @@ def bound_again(known: KnownCosts) -> None:
 
 @compiled
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
-    """Narrow the bounds of one arm by the costs just observed; bounds never widen, but by rounding."""
+    """Narrow the bounds of one arm by the costs just observed; bounds never widen, but by rounding.
+
+    They contradict each other once a lower bound is above its upper bound; with bets, once a firm one is.
+    """
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
         if known.kind == BETTING:
             betting.narrow(known, i, arm, n, cost)
+            least = known.reach[i, arm]
         else:
             if known.kind == HOEFFDING:
                 radius = hoeffding.radius(known.scale, n)
@@ -132,5 +136,6 @@ def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
             lower[i, arm] = max(lower[i, arm], mean - radius)
             if arm != known.exempt:
                 upper[i, arm] = min(upper[i, arm], mean + radius)
-        if lower[i, arm] > upper[i, arm] and arm != known.exempt:  # feedback that is lost counts as 1 there, too
+            least = lower[i, arm]
+        if least > upper[i, arm] and arm != known.exempt:  # feedback that is lost counts as 1 there, too
             known.contradicted[0] = 1

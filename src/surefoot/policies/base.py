@@ -242,7 +242,9 @@ class Policy(Generic[S]):
 
     @property
     def contradicted(self) -> bool:
-        """True if a lower bound on a cost was ever above its upper bound: costs are not what the policy assumes.
+        """True once a lower bound on a cost was above its upper bound: costs are not what the policy assumes.
+
+        Bets ask for ten times the evidence of a lower bound, so that luck is seldom taken for this.
 
         A hard policy plays the safe strategy from then on.
         """

@@ -47,7 +47,7 @@ class Followed(NamedTuple):
     counts: Floats  # (T + 1, K)
     limits: Floats  # (m,)
     spent: float  # what the policy has counted itself
-    clean: bool  # no bounds contradicted each other, and no losses were forgotten
+    clean: bool  # no bounds met, and no losses were forgotten
 
     def steps(self) -> list[tuple[int, Floats]]:
         """For each batch its first round, and proposal times the sum of what was fed, arm by arm."""
@@ -101,8 +101,13 @@ def record_followed(scenario: Scenario, cls: Any, preset: str, seed: int) -> Fol
     return Followed(
         n_arms=problem.n_arms, best=ledger.settled().benchmarks[0], margin=problem.margin, scale=scale,
         limits=problem.limits, spent=float(state.learner.spent[0]),
-        clean=not policy.contradicted and int(state.learner.recent_rounds[0]) == problem.rounds, **written,
+        clean=not bounds_met(policy) and int(state.learner.recent_rounds[0]) == problem.rounds, **written,
     )  # fmt: skip
+
+
+def bounds_met(policy: Any) -> bool:
+    """Whether a lower bound came to lie above its upper bound, which was then taken for both (`kernels/betting.py`)."""
+    return bool((policy.lower_costs == policy.upper_costs).any())
 
 
 def small_steps_slack(path: Followed) -> float:

@@ -359,7 +359,7 @@ def led(instance: Instance, *, restarts: float | None = None, follower_share: fl
     The terms of `theorem_r`, for a follower in company, and "shares" for what is lost against the plan in which the
     follower's proposal is mixed with the safe strategy. "failure": lower bounds and upper bounds of all K arms, with
     the upper bound that would have been learnt for a safe arm, at the level delta / ((K - 1) m), fail with probability
-    2 K / (K - 1) / T at most, so 4 / T. Otherwise no bounds contradict each other.
+    2 K / (K - 1) / T at most, so 4 / T. Otherwise no bounds meet, which is what comes before a contradiction.
 
     References
     ----------
