@@ -21,6 +21,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from tests.servers import Postgres
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job ignores Ctrl-C, which tests send
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "surefoot")
 MORE = 10
 
