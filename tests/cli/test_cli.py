@@ -414,6 +414,16 @@ def test_an_experiment_for_machines(tmp_path: Path) -> None:
     assert data("check", path) == sf.Experiment.from_dict(ROUTING).to_dict()
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_options_that_the_policy_refuses_are_found(tmp_path: Path, measured: bool) -> None:
+    path = tmp_path / "routing.json"
+    wrong = {**ROUTING, "options": {"preset": "leed"}} | ({"baseline_costs": None} if measured else {})
+    path.write_text(json.dumps(wrong))
+    code, _, told = call("check", path)
+    assert code == 2
+    assert "preset must be" in told
+
+
 # Mistakes
 
 

@@ -139,7 +139,7 @@ def test_an_upgrade_names_the_logs_that_it_cannot_read(db: str) -> None:
 def test_what_does_not_exist_is_named(command: list[str], tmp_path: Path, db: str) -> None:
     code, _, told = call(*command, "--db", tmp_path / "nothing.db")
     assert code == 2
-    assert "db must be a database" in told
+    assert "db must be a file that exists" in told
     if command[0] != "keys":
         code, _, told = call(*command, "--db", db)
         assert code == 2

@@ -211,3 +211,8 @@ def test_measured_costs_without_margin_are_measured_again(change: dict[str, obje
     assert live.status().state == "measuring"
     assert live.decide(0.0).mode == "safe"
     assert digest(live) == replayed(live)
+
+
+def test_options_of_the_policy_are_checked_before_the_baseline_is_measured() -> None:
+    with pytest.raises(sf.RuleError, match="preset must be"):
+        sf.Live(fails(baseline_costs=None, options={"preset": "leed"}), 1)

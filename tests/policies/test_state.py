@@ -516,7 +516,7 @@ def test_a_cost_that_jumps_makes_solb_play_safe() -> None:
     policy = sf.SOLB(sf.Problem(3, [0.5], None, 0.1, PROBLEM.safe), 7)
     said = contradicted(policy)
     assert len(said) == 1
-    assert said[0].startswith("SOLB has found a lower bound on a cost above its upper bound after round ")
+    assert said[0].startswith("SOLB has found a lower bound on a cost above its upper bound by round ")
     assert said[0].endswith("from now on the policy plays the safe strategy")
     for one in (policy, sf.SOLB.from_dict(policy.to_dict()), sf.SOLB.from_bytes(policy.to_bytes()), copy.copy(policy)):
         assert one.contradicted

@@ -198,6 +198,8 @@ def test_a_change_begins_an_epoch(routing: Api) -> None:
     assert changed.headers["etag"] == '"1"'
     assert routing.problem("PATCH", path, change, If_Match='"0"')[0] == 412
     assert routing.ok("PATCH", path, {"reason": "release", "keep": False}, If_Match="1") == {"epoch": 2, "kept": False}
+    wrong = {"guardrails": [{"name": "spend", "at_most": 9.0, "high": 2.0}], "reason": "wrong"}
+    assert routing.problem("PATCH", path, wrong, If_Match="2")[1]["pointer"] == "/guardrails/0/at_most"
     status, problem = routing.problem("PATCH", path, {"delta": 3.0, "reason": "wrong"}, If_Match="2")
     assert (status, problem["pointer"]) == (422, "/delta")
     assert routing.problem("PATCH", path, {"name": "new", "reason": "x"}, If_Match="2")[0] == 422
@@ -355,6 +357,9 @@ def test_parsing_is_strict(routing: Api, body: bytes, status: int, words: str) -
         ({"guardrails": [{"name": "g", "at_most": 0.5, "at_least": 0.5}]}, "/guardrails/0"),
         ({"guardrails": [{"name": "g", "at_most": "0.3"}]}, "/guardrails/0/at_most"),
         ({"objective": {}}, "/objective"),
+        ({"guardrails": [{"name": "g", "at_least": 0.5}, {"name": "spend", "at_most": 3}]}, "/guardrails/1/at_most"),
+        ({"options": {"preset": "leed"}}, "/options/preset"),
+        ({"options": {"preset": "leed"}, "baseline_costs": None}, "/options/preset"),
         ({"policy": "nonsense"}, "/policy"),
         ({"name": "a/b"}, "/name"),
     ],

@@ -11,16 +11,16 @@ from surefoot.cli.machine import print_json
 from surefoot.cli.refusal import refuse
 from surefoot.cli.studies import read_text
 from surefoot.experiments.experiment import Experiment
+from surefoot.experiments.live import Live
 from surefoot.reporting.story import quoted
 
 
 def print_experiment(path: Path, as_json: bool = False) -> None:
     """Check an experiment file and print what it says, or what is wrong with it."""
-    read_text(path)  # for its error, if there is no such file
+    read_text(path, "experiment")  # for its error, if there is no such file
     try:
         experiment = Experiment.load(path)
-        if not experiment.measures_baseline:
-            experiment.problem()
+        Live(experiment, seed=0)  # the policy checks its options
     except ValueError as error:
         raise refuse(error) from None
     if as_json:

@@ -41,7 +41,7 @@ def opened(db: str, fresh: bool = False) -> Iterator[Any]:
         from surefoot.storage.database import Database
 
         if not fresh and "://" not in db and not Path(db).is_file():
-            raise RuleError("db", "be a database", db)
+            raise RuleError("db", "be a file that exists, or the address of a database", db)
         database = Database.open(db)
         try:
             yield database

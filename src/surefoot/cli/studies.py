@@ -64,12 +64,12 @@ def league_study(seeds: int, horizon: int) -> str:
     return "\n".join(lines)
 
 
-def read_text(path: Path) -> str:
-    """The text of a study file."""
+def read_text(path: Path, what: str = "study") -> str:
+    """The text of a file that describes a study or an experiment."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise refuse(RuleError("study", "be a text file that can be read", path, f"{path}: {error}")) from None
+        raise refuse(RuleError(what, "be a text file that can be read", path, f"{path}: {error}")) from None
 
 
 def carry_out(

@@ -276,6 +276,8 @@ class Fold:
         if experiment.measures_baseline:
             self._baseline = self._measurement()
             self.watch = Watch(experiment, None)
+            if (experiment.problem(None).thresholds > 0.0).all():
+                self._made_policy([0.0] * len(experiment.guardrails))  # for its error, if its options are wrong
         else:
             self._start_policy()
 
@@ -296,14 +298,16 @@ class Fold:
         return draft
 
     def _start_policy(self) -> None:
+        self._adopt(self._made_policy(self.measured))
+
+    def _made_policy(self, measured: Sequence[float] | None) -> Any:
         experiment = self.experiment
         seed = hashlib.blake2b(f"{self.created.key} {self.epoch}".encode(), digest_size=8).digest()
         cls = policy_class(experiment.policy)
         try:
-            policy = cls(experiment.problem(self.measured), int.from_bytes(seed, "little"), **experiment.options)
+            return cls(experiment.problem(measured), int.from_bytes(seed, "little"), **experiment.options)
         except TypeError:
             raise RuleError("options", f"be those of the policy {experiment.policy!r}", experiment.options) from None
-        self._adopt(policy)
 
     def _adopt(self, policy: Any) -> None:
         """Learn with this policy from now on."""

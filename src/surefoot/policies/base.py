@@ -83,7 +83,7 @@ class ShownLeaf(property):
 
 
 class Contradiction(UserWarning):
-    """A lower bound on a cost is above its upper bound: costs are not what a policy assumes."""
+    """A lower bound on a cost is above its upper bound: bad luck, or costs are not what a policy assumes."""
 
 
 class Policy(Generic[S]):
@@ -242,11 +242,10 @@ class Policy(Generic[S]):
 
     @property
     def contradicted(self) -> bool:
-        """True once a lower bound on a cost was above its upper bound: costs are not what the policy assumes.
+        """True once a lower bound on a cost was above its upper bound, with bets by ten times the evidence.
 
-        Bets ask for ten times the evidence of a lower bound, so that luck is seldom taken for this.
-
-        A hard policy plays the safe strategy from then on.
+        Then costs are not what the policy assumes, or a bound has failed by bad luck, within delta. A hard policy plays
+        the safe strategy from then on.
         """
         known = getattr(self._state, "known", None)
         return known is not None and bool(known.contradicted[0])
@@ -493,9 +492,9 @@ class Policy(Generic[S]):
             self._warned = True
             now = "plays the safe strategy" if self.kind == "hard" else "goes on"
             warnings.warn(
-                f"{type(self).__name__} has found a lower bound on a cost above its upper bound after round "
-                f"{self._round}: costs are not independent with fixed means, or feedback was late, lost or repeated; "
-                f"from now on the policy {now}",
+                f"{type(self).__name__} has found a lower bound on a cost above its upper bound by round "
+                f"{self._round}: costs have changed or depend on each other, feedback was late, lost or repeated, or a "
+                f"bound has failed by bad luck, within delta; from now on the policy {now}",
                 Contradiction,
                 stacklevel=3,
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
 
 import msgspec
 from starlette.responses import Response
@@ -119,6 +120,47 @@ def problem_of(error: Exception) -> Problem:
             return Problem(status, name, str(error), where, retry_after=1 if status == 503 else None)
     logger.error("a request failed", exc_info=error)
     return Problem(500, "internal", "the service has a fault, which its log describes")
+
+
+@contextmanager
+def pointing_into(body: Mapping[str, Any]) -> Iterator[None]:
+    """Have errors about an experiment point to values of the body that describes it."""
+    try:
+        yield
+    except (RuleError, Problem) as error:
+        problem = problem_of(error)
+        if problem.pointer is not None:
+            problem.pointer = pointer_into(body, problem.pointer)
+        raise problem from None
+
+
+def pointer_into(body: Mapping[str, Any], pointer: str) -> str:
+    """A pointer that has the names of JSON, from one with the names of the Python API.
+
+    Examples
+    --------
+    >>> body = {"guardrails": [{"name": "spend", "at_most": 3}], "options": {"preset": "leed"}}
+    >>> pointer_into(body, "/guardrails/spend/limit"), pointer_into(body, "/preset"), pointer_into(body, "/delta")
+    ('/guardrails/0/at_most', '/options/preset', '/delta')
+    """
+    parts, here = pointer.split("/")[1:], cast(Any, body)
+    found = ["options"] if parts[0] not in body and parts[0] in body.get("options", ()) else []
+    for part in parts:
+        key: Any = part
+        if isinstance(here, list) and not part.isdigit():
+            key = next((i for i, one in enumerate(here) if one.get("name") == part), part)
+        elif part in WRITTEN and isinstance(here, Mapping):
+            key = next((name for name in WRITTEN[part] if name in here), part)
+        found.append(str(key))
+        try:
+            here = here[int(key) if isinstance(here, list) else key]
+        except (KeyError, IndexError, TypeError, ValueError):
+            here = {}
+    return "".join(f"/{part}" for part in found)
+
+
+WRITTEN = {"limit": ("at_most", "at_least"), "name": ("name", "maximise", "minimise")}
+"""How JSON writes what has another name in Python."""
 
 
 def pointer_of(path: str) -> str:

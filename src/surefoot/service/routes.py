@@ -25,7 +25,7 @@ from surefoot.service.forecast import forecast
 from surefoot.service.host import Host
 from surefoot.service.metrics import Metrics
 from surefoot.service.models import changes_of, experiment_of, parse
-from surefoot.service.problems import HEADERS, Problem, problem_of
+from surefoot.service.problems import HEADERS, Problem, pointing_into, problem_of
 from surefoot.service.rounds import shown
 from surefoot.storage.inbox import blocks_of, new_block
 from surefoot.storage.keys import Key, read_audit
@@ -182,12 +182,14 @@ class Routes:
         """Begin an experiment, or only check it."""
         dry = call.query("dry_run", False, lambda text: {"true": True, "false": False}.get(text))
         mode = call.query("mode", "live", lambda text: text if text in ("live", "shadow") else None)
-        experiment = experiment_of(await call.body(models.ExperimentBody))
-        check_role(call.key, ("admin",), experiment.name)
-        if dry:
-            await asyncio.to_thread(prepare, experiment)
-            return answer({"experiment": experiment.to_dict(), "forecast": forecast(experiment)})
-        return answer(await self.host.create(experiment, mode, call.who), 201, ETag='"0"')
+        body = await call.body(models.ExperimentBody)
+        with pointing_into(msgspec.to_builtins(body)):
+            experiment = experiment_of(body)
+            check_role(call.key, ("admin",), experiment.name)
+            if dry:
+                await asyncio.to_thread(prepare, experiment)
+                return answer({"experiment": experiment.to_dict(), "forecast": forecast(experiment)})
+            return answer(await self.host.create(experiment, mode, call.who), 201, ETag='"0"')
 
     async def list_all(self, call: Call) -> Response:
         """List the experiments that the key may read."""
@@ -208,10 +210,11 @@ class Routes:
         told = call.request.headers.get("if-match")
         if told is None:
             raise Problem(428, "condition", "send the epoch that you have read as If-Match", parameter="If-Match")
-        found = await self.host.ask(
-            call.name, "change", call.who, fields=changes_of(body), reason=body.reason, keep=body.keep,
-            epoch=told.strip().strip('"'),
-        )  # fmt: skip
+        with pointing_into(msgspec.to_builtins(body)):
+            found = await self.host.ask(
+                call.name, "change", call.who, fields=changes_of(body), reason=body.reason, keep=body.keep,
+                epoch=told.strip().strip('"'),
+            )  # fmt: skip
         return answer(found, ETag=f'"{found["epoch"]}"')
 
     async def strategy(self, call: Call) -> Response:

@@ -250,7 +250,7 @@ class Scene:
             warnings.warn(
                 f"{self._name} has found a lower bound on a cost above its upper bound in "
                 f"{int((contradicted > 0).any(axis=1).sum())} of {len(seeds)} runs: costs are not independent with "
-                "fixed means, or a rare event of probability delta",
+                "fixed means, or bounds have failed by bad luck, within delta",
                 Contradiction,
                 stacklevel=2,
             )
