@@ -431,7 +431,8 @@ class TestThePage:
         both = results(sf.Run.joined(runs))
         lines = story.overall(both, standings(both))
         assert [(line.name, line.how) for line in lines] == [("1 of 2", "kept"), ("1 of 2", "broken")]
-        assert lines[0].text.startswith("kept the guardrails: safe. Of these safe has the least regret")
+        began = "kept the guardrails, as often as delta asks: safe. Of these safe has the least regret"
+        assert lines[0].text.startswith(began)
         assert lines[0].text.endswith("and lost about as much as the baseline.")
         one = write_report(sf.Run.joined(runs), tmp_path / "one", only=["jump-v1"]).read_text()
         assert one.count('<ul class="story">') == 1  # of the scenario alone

@@ -16,7 +16,8 @@ from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_
 
 LEGEND = (
     "It says more if its conditions are met and it is better than what is true anyway; losses per round being the "
-    "same, that is so from the last column's horizon on."
+    "same, that is so from the last column's horizon on. The corollary and Theorems R and L are for a run with delta = "
+    "1 / horizon, whatever delta is given."
 )
 
 GAP = "*"

@@ -61,7 +61,7 @@ class Status:
     strategy
         The probability of each arm in the next decision.
     safe_weight
-        The weight of the baseline in it.
+        How much of it is the baseline because of the guardrails.
     lost
         Share of settled decisions in this epoch that timed out, for each arm.
     alarms

@@ -214,11 +214,13 @@ def story(scenario: ScenarioResult) -> list[Line]:
 def overall(scenarios: Sequence[ScenarioResult], standing: Sequence[Standing]) -> list[Line]:
     """The verdict on all scenarios together."""
     lines = []
-    for safe, done, words in ((True, KEPT, "kept"), (False, BROKEN, "did not keep")):
+    for safe, done, words in (
+        (True, KEPT, "kept the guardrails, as often as delta asks"), (False, BROKEN, "did not keep the guardrails")
+    ):  # fmt: skip
         them = [one for one in standing if one.safe == safe]
         if not them:
             continue
-        text = f"{words} the guardrails: {quoted([one.policy for one in them])}."
+        text = f"{words}: {quoted([one.policy for one in them])}."
         best = min((one for one in them if one.rank is not None), key=lambda one: one.rank or 0, default=None)
         if best is not None:
             what = (
