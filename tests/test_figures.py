@@ -456,6 +456,19 @@ def test_the_tail_of_regret_on_a_gpu_is_that_of_its_data() -> None:
             assert row[shown] == (f"{float(line[name]):,.0f}" if line[name] else ""), (row["policy"], shown)
 
 
+def test_the_tail_since_contradictions_need_more_is_that_of_its_data() -> None:
+    with (DOCS / "data" / "tail.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    [table] = [table for table in tables("docs/gpu.md") if "unsafe" in table[0] and "0.99" in table[0]]
+    for row, line in zip(table, lines, strict=True):
+        share = (100 * float(one) for one in (int(line["unsafe"]) / int(line["runs"]), line["low"], line["high"]))
+        assert row["unsafe"] == "{:.2f} % ({:.2f} to {:.2f} %)".format(*share)
+        assert (row["rounds"], row["policy"]) == (f"{int(line['rounds']):,}", line["policy"])
+        assert [row[name] for name in ("runs", "mean", "median", "0.9", "0.99")] == [
+            f"{float(line[name]):,.0f}" for name in ("runs", "mean_regret", "q0.5", "q0.9", "q0.99")
+        ]
+
+
 def test_what_delta_costs_is_as_in_its_data() -> None:
     with (DOCS / "data" / "delta.csv").open(encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
