@@ -127,7 +127,7 @@ def test_the_papers_bounds_follow_from_counts_and_means() -> None:
 
 
 REMEMBERED = {
-    "betting": ["lower", "upper", "upper_wealth", "lower_wealth", "nodes"],
+    "betting": ["lower", "upper", "reach", "upper_wealth", "lower_wealth", "nodes"],
     "bernstein": ["squares"],
     "eb-mixture": ["squares", "reach"],
 }

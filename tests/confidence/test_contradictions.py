@@ -14,6 +14,7 @@ from surefoot.confidence import Betting, KLMixture
 from surefoot.confidence.bets import Mixture
 from surefoot.kernels import betting
 from surefoot.kernels.costs import observe, unknown_costs
+from surefoot.kernels.dual import ROUNDING
 from surefoot.rules import Floats
 from tests.confidence.streams import LAWS, level_of, problem_of
 from tests.reference import confidence as twin
@@ -94,12 +95,38 @@ def test_a_stated_arm_is_not_contradicted() -> None:
     assert known.contradicted[0] == 0
 
 
+@pytest.mark.parametrize("law", ["coin", "even"])
+def test_upper_bounds_know_nothing_of_lower_ones(law: str) -> None:
+    """To the bit those of the upper side alone, whatever meets and contradicts; on any arm and guardrail."""
+    rng, bound = np.random.default_rng(8), Betting()
+    known, alone = (bound.new_costs(problem_of(n_arms=3, n_constraints=2)) for _ in range(2))
+    nodes, wealth, upper = alone.nodes[1, 2], alone.upper_wealth[1, 2], 1.0
+    for k, mean in enumerate(np.repeat([0.1, 0.5, 0.2], 700), 1):
+        cost = float(rng.random() < mean) if law == "coin" else float(rng.beta(20 * mean, 20 * (1 - mean)))
+        observe(known, 2, np.array([0.5, cost]))
+        betting.split(nodes, cost)
+        odds = upper / (1 - upper) if upper < 1 else np.inf
+        if betting.may_exclude(alone.mixture, wealth, (1 - cost) * odds - cost):
+            least = betting.excluded(alone.mixture, wealth, nodes, False, k, odds, 0.0)
+            if least < odds:
+                upper = min(1.0, least / (1 + least) * (1 + 2 * ROUNDING))
+        assert known.upper[1, 2] == upper
+        assert known.lower[1, 2] <= upper
+    assert known.lower[1, 2] == upper  # they have met
+    assert known.contradicted[0]
+
+
+def test_ten_times_the_evidence() -> None:
+    """What the pages say."""
+    assert betting.STRONG == 10
+
+
 def test_where_bounds_meet_the_wealth_goes_on_at_the_upper_one() -> None:
     """What is carried on from cost to cost is what the nodes give at the bound."""
     rng, known = np.random.default_rng(7), Betting().new_costs(problem_of())
     for k, cost in enumerate((rng.random(3000) < np.repeat([0.1, 0.3], 1500)).astype(float), 1):
         observe(known, 0, np.array([cost]))
-        if known.lower[0, 0] == known.upper[0, 0]:
+        if known.lower[0, 0] == known.upper[0, 0] and not known.contradicted[0]:
             carried, odds = float(known.lower_wealth[0, 0].sum()), 1 / known.lower[0, 0] - 1
             more, _ = betting.excess(
                 known.mixture, known.lower_wealth[0, 0].copy(), known.nodes[0, 0], True, k, odds, 0.0

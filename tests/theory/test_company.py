@@ -45,6 +45,10 @@ def test_what_is_recorded_is_what_was_fed(preset: str) -> None:
     assert company.small_steps_slack(path) >= 0 > company.small_steps_slack(doubled)
 
 
+def test_stated_costs_of_0_are_no_bounds_that_met() -> None:
+    assert not company.bounds_met(SOLB(boundary(600, margin=0.5).problem, 1, preset="led"))
+
+
 def test_slacks_are_negative_where_something_is_wrong() -> None:
     path = company.record_followed(boundary(600), SOLB, "led", 4)
     assert company.company_slack(path) >= 0

@@ -16,8 +16,9 @@ As a function of ln(odds) the logarithm of the wealth is convex and increasing, 
 root from above, and every step of it is an excluded candidate. All rounding is against the wealth.
 
 If the lower bound comes to lie above the upper one, one of them has failed. Mostly that is luck: each may fail with the
-probability `level`. So the upper bound, on which safety rests, is taken for both. Bounds contradict each other only if
-a firm lower bound, at level / STRONG, is above the upper one.
+probability `level`. So from then on the upper bound, on which safety rests, is taken for both. Bounds contradict each
+other only if the wealth against the upper bound reaches STRONG / level, or the upper bound falls below a firm lower
+bound, found at that level whenever the count has doubled: it matters only where costs fall.
 
 Most costs do not move the bounds. To detect that, the wealth against the present bounds is updated with every cost, one
 product for each bet. It is never less than the wealth at the nodes, which is computed only when the former is
@@ -63,21 +64,45 @@ def narrow(known: Any, i: int, arm: int, n: int, cost: float) -> None:
     mixture, lower, upper = known.mixture, known.lower, known.upper
     nodes = known.nodes[i, arm]
     split(nodes, cost)
-    if arm != known.exempt:
+    bounded = arm != known.exempt
+    met = bounded and lower[i, arm] == upper[i, arm]
+    if bounded:
         odds = upper[i, arm] / (1.0 - upper[i, arm])
         if may_exclude(mixture, known.upper_wealth[i, arm], (1.0 - cost) * odds - cost):
             least = excluded(mixture, known.upper_wealth[i, arm], nodes, False, n, odds, 0.0)
             if least < odds:
                 upper[i, arm] = min(1.0, least / (1.0 + least) * (1.0 + 2.0 * ROUNDING))
     odds = (1.0 - lower[i, arm]) / lower[i, arm]
-    if may_exclude(mixture, known.lower_wealth[i, arm], cost * odds - (1.0 - cost)):
+    won = cost * odds - (1.0 - cost)
+    if not met and may_exclude(mixture, known.lower_wealth[i, arm], won):
         least = excluded(mixture, known.lower_wealth[i, arm], nodes, True, n, odds, 0.0)
         if least < odds:
             lower[i, arm] = 1.0 / (1.0 + least) * (1.0 - 2.0 * ROUNDING)
+    if bounded and known.contradicted[0] == 0:
+        if met or lower[i, arm] > upper[i, arm]:
+            contest(known, i, arm, n, won)
+        elif n & (n - 1) == 0:
             firm(known, i, arm, n)
-    if lower[i, arm] > upper[i, arm] and arm != known.exempt:
+        if known.reach[i, arm] > upper[i, arm]:
+            known.contradicted[0] = 1
+    if bounded and lower[i, arm] > upper[i, arm]:
         lower[i, arm] = upper[i, arm]
-        excess(mixture, known.lower_wealth[i, arm], nodes, True, n, (1.0 - lower[i, arm]) / lower[i, arm], 0.0)
+
+
+@compiled_apart
+def contest(known: Any, i: int, arm: int, n: int, won: float) -> None:
+    """Where bounds have met or now meet, take the upper one for both, and look at the evidence against it.
+
+    On a cost by which a bet of 1 wins `won` at the lower bound. The nodes are checked only when the wealth is enough.
+    """
+    mixture, lower, upper = known.mixture, known.lower, known.upper
+    wealth, moved = known.lower_wealth[i, arm], lower[i, arm] > upper[i, arm]
+    lower[i, arm] = upper[i, arm]
+    if moved or carry_on(mixture.fractions, wealth, won) >= STRONG:
+        odds = (1.0 - lower[i, arm]) / lower[i, arm]
+        more, _ = excess(mixture, wealth, known.nodes[i, arm], True, n, odds, math.log(STRONG))
+        if more >= 0.0:
+            known.contradicted[0] = 1
 
 
 @compiled_apart

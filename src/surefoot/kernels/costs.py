@@ -116,14 +116,14 @@ def bound_again(known: KnownCosts) -> None:
 def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
     """Narrow the bounds of one arm by the costs just observed; bounds never widen, but by rounding.
 
-    They contradict each other once a lower bound is above its upper bound; with bets, once a firm one is.
+    They contradict each other once a lower bound is above its upper bound; bets ask for more (`betting.narrow`).
+    With bets a lower bound falls with its upper bound once they have met.
     """
     n, lower, upper = known.counts[arm], known.lower, known.upper
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
         if known.kind == BETTING:
             betting.narrow(known, i, arm, n, cost)
-            least = known.reach[i, arm]
         else:
             if known.kind == HOEFFDING:
                 radius = hoeffding.radius(known.scale, n)
@@ -136,6 +136,5 @@ def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
             lower[i, arm] = max(lower[i, arm], mean - radius)
             if arm != known.exempt:
                 upper[i, arm] = min(upper[i, arm], mean + radius)
-            least = lower[i, arm]
-        if least > upper[i, arm] and arm != known.exempt:  # feedback that is lost counts as 1 there, too
-            known.contradicted[0] = 1
+                if lower[i, arm] > upper[i, arm]:
+                    known.contradicted[0] = 1
