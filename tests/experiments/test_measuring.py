@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import surefoot as sf
 from surefoot.experiments import fold as fold_module
-from surefoot.experiments.events import Measured
+from surefoot.experiments.events import Created, Measured, MemoryLog
 from surefoot.experiments.order import rounds
 from tests.experiments.worlds import digest, fails, make, replayed, serve
 
@@ -214,5 +214,15 @@ def test_measured_costs_without_margin_are_measured_again(change: dict[str, obje
 
 
 def test_options_of_the_policy_are_checked_before_the_baseline_is_measured() -> None:
+    """At the door, for a new experiment and for a change; a log that already has them is read as before."""
+    wrong = fails(baseline_costs=None, options={"preset": "leed"})
     with pytest.raises(sf.RuleError, match="preset must be"):
-        sf.Live(fails(baseline_costs=None, options={"preset": "leed"}), 1)
+        sf.Live(wrong, 1)
+    live = sf.Live(fails(baseline_costs=None), 1)
+    before = digest(live)
+    with pytest.raises(sf.RuleError, match="preset must be"):
+        live.change(wrong, "wrong")
+    assert digest(live) == before
+    fold = fold_module.Fold(MemoryLog())
+    fold.apply(Created(wrong.to_dict(), "00", False, {}))
+    assert fold.state == "measuring"

@@ -276,8 +276,6 @@ class Fold:
         if experiment.measures_baseline:
             self._baseline = self._measurement()
             self.watch = Watch(experiment, None)
-            if (experiment.problem(None).thresholds > 0.0).all():
-                self._made_policy([0.0] * len(experiment.guardrails))  # for its error, if its options are wrong
         else:
             self._start_policy()
 
@@ -299,6 +297,11 @@ class Fold:
 
     def _start_policy(self) -> None:
         self._adopt(self._made_policy(self.measured))
+
+    def try_options(self) -> None:
+        """Make a policy if that must wait until the baseline is measured: for its error, if its options are wrong."""
+        if self.policy is None and (self.experiment.problem().thresholds > 0.0).all():
+            self._made_policy([0.0] * len(self.experiment.guardrails))
 
     def _made_policy(self, measured: Sequence[float] | None) -> Any:
         experiment = self.experiment

@@ -120,6 +120,7 @@ class Live:
         created = Created(experiment.to_dict(), key, shadow, made_by())
         fold = Fold(log)
         fold.apply(created)  # what is wrong with the options of the policy shows here, before anything is written
+        fold.try_options()
         self._start(log, fold)
         log.wait(log.append([created]))
 
@@ -656,7 +657,9 @@ class Live:
         kept = keep and not self._fold.alarmed & COST_ALARMS and means_the_same(self._fold.experiment, experiment)
         if self._fold.stopped is not None:
             raise Stopped(f"the experiment {experiment.name} was stopped: {self._fold.stopped}")
-        Fold(MemoryLog()).apply(Created(experiment.to_dict(), "00", False, {}))  # whether the policy takes its options
+        tried = Fold(MemoryLog())  # whether the policy takes its options
+        tried.apply(Created(experiment.to_dict(), "00", False, {}))
+        tried.try_options()
         ticket = self._operate_now(Changed(self._fold.epoch + 1, experiment.to_dict(), kept, reason), *after)
         self._read_experiment()
         return ticket, kept
