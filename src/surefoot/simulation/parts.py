@@ -153,7 +153,7 @@ class Part:
         try:
             with parquet.ParquetFile(self._folder.open(self.name), page_checksum_verification=True) as file:
                 wanted, there = SCHEMA.names if columns is None else columns, set(file.schema_arrow.names)
-                # without Arrow's threads: one that still holds our bytes while Python ends would abort the process
+                # without Arrow's threads: one that is still at work while Python ends can abort the process
                 table = file.read_row_group(group, [name for name in wanted if name in there], use_threads=False)
         except (pa.ArrowException, OSError) as error:
             where = f"{self._folder}: {self.name}: {error}"
