@@ -31,6 +31,7 @@ PAPER = partial(sf.SOLB, preset="paper", learning_rate=0.05)
 WORLDS = [
     "stochastic-v1", "three-arms-v1", "switching-v1", "drifting-v1", "tight-margin-v1", "interior-safe-v1",
     "llm-routing-v1", "dose-finding-v1", "jump-v1", "drifting-costs-v1", "adaptive-v1", "adaptive-proposal-v1",
+    "lower-bound-v1", "many-constraints-v1",
 ]  # fmt: skip
 IN_THE_KNOW = {"oracle"}  # it needs the true costs
 DRAWING = {"thompson", "lincon-ts"}
@@ -313,13 +314,27 @@ class InPython:
         pass
 
 
+def tabled() -> sf.Scenario:
+    """Losses that are told by the costs."""
+    problem, costs = sf.Problem(2, [0.5], ROUNDS), sf.costs.Bernoulli([[0.1, 0.6]])
+    return sf.Scenario("table-v1", problem, sf.losses.OfSuccess([0.2, 0.8]), costs, random="counter")
+
+
+def correlated(n_arms: int, m: int, costs: Any) -> sf.Scenario:
+    concentration = (5.0,) if costs is sf.costs.Beta else ()
+    drawn = costs(np.full((m, n_arms), 0.3), *concentration, correlation=0.5)
+    losses = sf.losses.Bernoulli(np.full(n_arms, 0.5))
+    return sf.Scenario("correlated-v1", sf.Problem(n_arms, [0.5] * m, ROUNDS), losses, drawn, random="counter")
+
+
 @pytest.mark.parametrize(
     ("scenario", "policy", "lacking"),
     [
         (world().drawn_by("numpy"), sf.SOLB, "needs random='counter'"),
         (world("late-misses-v1"), sf.SOLB, "a scenario in which feedback comes at once"),
-        (world("lower-bound-v1"), sf.SOLB, "losses that are drawn by counter"),
-        (world("many-constraints-v1"), sf.SOLB, "costs that are drawn by counter"),
+        (tabled(), sf.COLB, "losses that are drawn by counter"),
+        (correlated(3, 2, sf.costs.Beta), sf.COLB, "costs that are drawn by counter"),
+        (correlated(12, 12, sf.costs.Bernoulli), sf.COLB, "a safe set with few enough vertices to list them"),
         (world(), InPython, "policies and adversaries in compiled code"),
         (world(), sf.ThompsonSampling, "policies that draw no random numbers of their own"),
     ],

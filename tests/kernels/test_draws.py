@@ -16,6 +16,7 @@ import surefoot as sf
 from surefoot.kernels.counter import COSTS
 from surefoot.kernels.draws import Drawn, draw_costs, fill_costs, fill_losses
 from surefoot.rules import Floats
+from surefoot.simulation.world import coins
 from tests.environments.chance import ALARM, flips, p_value
 from tests.reference.philox import uniform
 
@@ -27,6 +28,7 @@ FLIPPED: dict[str, Any] = {
     "Drifting": sf.costs.Drifting(MEANS, 1 - MEANS, 3_000),
     "Beta of no concentration": sf.costs.Beta(MEANS, 0),
 }
+LOWER_BOUND = sf.scenarios.make("lower-bound-v1", instance=3)
 LOSSES: dict[str, Any] = {
     "Bernoulli": sf.losses.Bernoulli(MEANS[0]),
     "Switching": sf.losses.Switching([MEANS[0], 1 - MEANS[0]], 1_500),
@@ -95,7 +97,9 @@ def test_arms_guardrails_and_neighbouring_rounds_are_independent() -> None:
         assert (2 * stats.norm.sf(off) * 28 > ALARM) == quiet
 
 
-@pytest.mark.parametrize("model", [*FLIPPED.values(), sf.costs.Beta(MEANS, [30, 5, 0.5])])
+@pytest.mark.parametrize(
+    "model", [*FLIPPED.values(), sf.costs.Beta(MEANS, [30, 5, 0.5]), sf.costs.Bernoulli(MEANS, 0.7), LOWER_BOUND.costs]
+)
 def test_the_costs_of_an_arm_are_those_of_the_block(model: Any) -> None:
     whole, drawn = costs_of(model, rounds=60), model.drawn(11)
     for first in (0, 17):
@@ -111,6 +115,54 @@ def test_a_coin_falls_by_the_number_of_its_place() -> None:
     found = costs_of(FLIPPED["Bernoulli"], seed=9, rounds=5)
     for t, i, a in np.ndindex(found.shape):
         assert found[t, i, a] == (uniform(9, COSTS, t, a, i) < MEANS[i, a])
+
+
+@pytest.mark.parametrize("correlation", [0.3, 1.0])
+def test_correlated_coins_fall_together_as_often_as_the_copula_says(correlation: float) -> None:
+    means = np.array([[0.2, 0.5], [0.2, 0.7], [0.0, 1.0]])
+    found = costs_of(sf.costs.Bernoulli(means, correlation))
+    assert p_value(found, means, flips(means)) > ALARM
+    assert (found[:, 2] == [0.0, 1.0]).all()
+    for a in (0, 1):
+        bounds = stats.norm.ppf(means[:2, a])
+        normal = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], allow_singular=True)
+        together, both = int(found[:, :2, a].all(axis=1).sum()), float(normal.cdf(bounds))
+        assert stats.binomtest(together, ROUNDS, both).pvalue > ALARM
+        assert stats.binomtest(together, ROUNDS, float(means[:2, a].prod())).pvalue < ALARM  # were they independent
+    across = int((found[:, 0, 0] * found[:, 0, 1]).sum()), int((found[1:, 0, 0] * found[:-1, 0, 0]).sum())
+    assert stats.binomtest(across[0], ROUNDS, 0.2 * 0.5).pvalue > ALARM
+    assert stats.binomtest(across[1], ROUNDS - 1, 0.2 * 0.2).pvalue > ALARM
+
+
+def test_correlated_coins_are_not_flipped_as_single_ones() -> None:
+    alone, together = sf.costs.Bernoulli(MEANS), sf.costs.Bernoulli(MEANS, correlation=0.5)
+    assert coins(alone, alone.drawn(1), np.random.SeedSequence(1)) is not None
+    assert coins(together, together.drawn(1), np.random.SeedSequence(1)) is None
+
+
+@pytest.mark.parametrize("instance", [1, 2, 3, 4])
+def test_arms_of_the_lower_bound_share_their_coins(instance: int) -> None:
+    scenario = sf.scenarios.make("lower-bound-v1", horizon=ROUNDS, instance=instance, omega=0.3, n_arms=5)
+    model: Any = scenario.losses
+    losses, costs = np.full((ROUNDS, 5), np.nan), costs_of(scenario.costs)
+    fill_losses(model.drawn(5, ROUNDS), losses)
+    lower = losses[:, 2] - model.gap / 2
+    shifted = [instance in (3, 4), instance in (2, 4)]
+    for a in (0, 1):
+        assert set(np.unique(losses[:, a])) == {0.0, 0.5}
+        same, heads = (losses[:, a] == lower).all(), int((losses[:, a] > 0).sum())
+        assert same != shifted[a]
+        assert stats.binomtest(heads, ROUNDS, 0.3 + shifted[a] * model.shift).pvalue > ALARM
+        assert stats.binomtest(heads, ROUNDS, 0.4).pvalue < ALARM
+    if all(shifted):
+        assert (losses[:, 0] == losses[:, 1]).all()
+        both = int(((lower > 0) & (losses[:, 0] > 0)).sum())
+        assert stats.binomtest(both, ROUNDS, 0.3 * (0.3 + model.shift)).pvalue > ALARM
+    assert (losses[:, 3:] == 1.0).all()
+    assert (costs[:, 0, 0] == costs[:, 0, 1]).all()
+    assert (costs[:, 0, 3:] == 1.0).all()
+    means = scenario.costs.means[None, :, 1:3]
+    assert p_value(costs[:, :, 1:3], means, flips(means)) > ALARM
 
 
 class Own(sf.costs.Bernoulli):
@@ -132,7 +184,6 @@ def test_models_that_draw_in_their_own_way_have_no_compiled_draw() -> None:
     none: list[Drawn | None] = [
         Own(MEANS).drawn(1),
         OwnMeans([MEANS, MEANS], 5).drawn(1),
-        sf.costs.Bernoulli(MEANS, correlation=0.5).drawn(1),
         sf.costs.Beta(MEANS, 5, correlation=0.5).drawn(1),
         sf.costs.Fixed(MEANS).drawn(1),
         sf.costs.Drifting(MEANS, MEANS).drawn(1),  # it does not know its horizon

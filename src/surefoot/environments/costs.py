@@ -18,7 +18,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from surefoot.environments.losses import SWITCH, increasing
 from surefoot.environments.model import Model
 from surefoot.environments.tables import cost_means, rank, read_array, read_columns
-from surefoot.kernels.draws import BETA, Drawn, flips
+from surefoot.kernels.draws import BETA, CORRELATED, Drawn, flips
 from surefoot.rules import SHARE, Floats, Range, RuleError, frozen, number, numbers
 
 __all__ = ["Bernoulli", "Beta", "Costs", "Drifting", "Fixed", "FromTable", "Switching"]
@@ -87,8 +87,12 @@ class Bernoulli(Costs):
             np.less(out, self.means, out=out)
 
     def drawn(self, seed: int) -> Drawn | None:
-        own = type(self).fill is not Bernoulli.fill
-        return None if own or self.correlation else flips(seed, self.means[None])
+        if type(self).fill is not Bernoulli.fill:
+            return None
+        coins, correlation = flips(seed, self.means[None]), self.correlation
+        if not correlation:
+            return coins
+        return coins._replace(kind=CORRELATED, ones=np.array(ndtri(self.means)), correlation=correlation)
 
 
 class Beta(Costs):

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.environments.costs import Costs
 from surefoot.environments.losses import Losses
 from surefoot.environments.scenario import Scenario
+from surefoot.kernels.draws import SHARED, Drawn, flips
 from surefoot.problem import Problem, SafeStrategy
 from surefoot.rules import SHARE, Floats, Range, frozen, number
 
@@ -39,6 +40,16 @@ class LowerBoundLosses(Losses):
         out[:, 2] = lower + self.gap / 2
         out[:, 3:] = 1.0
 
+    def drawn(self, seed: int, horizon: int) -> Drawn | None:
+        if type(self).fill is not LowerBoundLosses.fill:
+            return None
+        first, second = int(self.instance in (3, 4)), int(self.instance in (2, 4))
+        coins = np.array([first, second, 0] + [0] * (self.arms - 3))
+        means = np.where(coins == 1, self.omega + self.shift, self.omega)
+        zeros = np.array([[0.0, 0.0, self.gap / 2] + [1.0] * (self.arms - 3)])
+        ones = zeros + 0.5 * (np.arange(self.arms) < 3)
+        return flips(seed, means[None, None])._replace(kind=SHARED, coins=coins, ones=ones, zeros=zeros)
+
 
 class LowerBoundCosts(Costs):
     """One coin flip for the first two arms (mean 1/2, or 1/2 + epsilon in nu_1), one for the third (1/2 - rho)."""
@@ -52,6 +63,13 @@ class LowerBoundCosts(Costs):
         out[:, 0, :2] = flips[:, :1]
         out[:, 0, 2] = flips[:, 1]
         out[:, 0, 3:] = 1.0
+
+    def drawn(self, seed: int) -> Drawn | None:
+        if type(self).fill is not LowerBoundCosts.fill:
+            return None
+        coins = np.array([0, 0, *range(2, self.means.shape[1])])
+        zeros, ones = np.zeros(self.means.shape), np.ones(self.means.shape)
+        return flips(seed, self.means[None])._replace(kind=SHARED, coins=coins, ones=ones, zeros=zeros)
 
 
 def lower_bound(

@@ -105,9 +105,13 @@ def course(states, counts, desks, numbers, sheets, rows, seeds, luck, reached, l
     desk = open_desk(f, i)
     sheet = open_sheet(sheets[e], rows[e])
     seed, given, wanted = seeds[e], common.cost_model, common.loss_model
-    costs = Drawn(given.kind, seed, desk.first, given.means, given.at, given.way, given.ones, given.zeros, desk.tile)
+    costs = Drawn(
+        given.kind, seed, desk.first, given.means, given.at, given.way, given.ones, given.zeros, given.coins,
+        given.correlation, desk.tile,
+    )
     losses = Drawn(
-        wanted.kind, seed, desk.first, wanted.means, wanted.at, wanted.way, wanted.ones, wanted.zeros, desk.tile
+        wanted.kind, seed, desk.first, wanted.means, wanted.at, wanted.way, wanted.ones, wanted.zeros, wanted.coins,
+        wanted.correlation, desk.tile,
     )
     foe = Foe(common.foe.target, common.foe.means, common.foe.strength, desk.counts)
     eye = Watch(

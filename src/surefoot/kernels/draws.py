@@ -1,4 +1,4 @@
-"""Losses and costs drawn by counter, in compiled code: coin flips whose means may change, and Beta distributions.
+"""Losses and costs drawn by counter, in compiled code: coin flips, also of coins that belong together, and Beta costs.
 
 The cost of an arm in a round is a function of seed, round, arm and guardrail (`counter.py`), so a policy draws only
 those of the arm that it plays, and all policies of a seed still meet the same world.
@@ -6,7 +6,7 @@ those of the arm that it plays, and all policies of a seed still meet the same w
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from surefoot.kernels.compile import compiled, compiled_apart
 from surefoot.kernels.counter import COSTS, LOSSES, TILE, UNIT, fill_uniform, uniform, unit, words
 from surefoot.kernels.types import Floats, Integers
 
-UNDRAWN, FLIPS, DRIFT, BETA = -1, 0, 1, 2
-"""Nothing is drawn; coin flips with the means of a phase, or with means on the way to the next; Beta distributions."""
+UNDRAWN, FLIPS, DRIFT, BETA, SHARED, CORRELATED = -1, 0, 1, 2, 3, 4
+"""Nothing is drawn; coin flips with the means of a phase, or with means on the way to the next; Beta distributions;
+coins that arms share; coin flips that are correlated across guardrails."""
 HALF_UNIT = 2.0**-32
 LOG_4, LOG_5 = math.log(4.0), math.log(5.0)
 TURN = 2.0 * math.pi * HALF_UNIT
 SECOND = 1 << 8  # the attempts of the second gamma variable of a Beta distribution
+COMMON = 1  # the attempt that is what the guardrails of an arm have in common
 LAST = (1 << 7) - 1  # the most attempts; each succeeds with a probability of more than 0.65
 FARTHEST = 700.0  # the exponential of more would overflow
 
@@ -34,16 +36,18 @@ class Drawn(NamedTuple):
     at: Integers  # (phases - 1,) the rounds after which a phase ends
     way: float  # DRIFT: rounds from the first phase to the second, less 1
     ones: Floats  # (m, K) BETA: the two parameters; where the first is 0, a coin is flipped
-    zeros: Floats  # (m, K)
+    zeros: Floats  # (m, K) SHARED: what the two sides of a coin are worth. CORRELATED: a coin is 1 below `ones`
+    coins: Integers  # (K,) SHARED: the arm whose coin it is
+    correlation: float  # CORRELATED: of the normal variables behind the coins
     tile: Floats  # scratch for `fill_uniform`
 
 
 def flips(seed: int, means: Floats, at: Sequence[int] = (), way: float = 0.0) -> Drawn:
     """A model of coin flips: means (phases, m, K) that hold until so many rounds have passed, or drift that long."""
     means = np.array(means, order="C")
-    unused, phases = np.zeros((0, 0)), np.array(at, np.int64)
+    unused, coins, phases = np.zeros((0, 0)), np.zeros(0, np.int64), np.array(at, np.int64)
     kind, first, tile = DRIFT if way else FLIPS, np.zeros(1, np.int64), np.zeros(TILE)
-    return Drawn(kind, seed, first, means, phases, float(way), unused, unused, tile)
+    return Drawn(kind, seed, first, means, phases, float(way), unused, unused, coins, 0.0, tile)
 
 
 FILLED = flips(0, np.zeros((1, 0, 0)))._replace(kind=UNDRAWN)
@@ -63,6 +67,12 @@ def mean_at(model: Drawn, round_: int, i: int, a: int) -> float:
 
 
 @compiled
+def normal_variable(high: Any, low: Any, angle: Any) -> float:
+    """A normal variable out of three words, by the method of Box and Muller."""
+    return math.sqrt(-2.0 * math.log1p(-unit(high, low))) * math.cos(TURN * float(angle))
+
+
+@compiled
 def gamma_variable(seed: int, round_: int, a: int, i: int, shape: float, attempts: int) -> float:
     """A gamma variable whose shape is 1 or more, by the method of Marsaglia and Tsang (2000).
 
@@ -72,7 +82,7 @@ def gamma_variable(seed: int, round_: int, a: int, i: int, shape: float, attempt
     width = 1.0 / math.sqrt(9.0 * middle)
     for attempt in range(attempts + 1, attempts + LAST):
         high, low, angle, luck = words(seed, COSTS, round_, a, i, attempt)
-        normal = math.sqrt(-2.0 * math.log1p(-unit(high, low))) * math.cos(TURN * float(angle))
+        normal = normal_variable(high, low, angle)
         root = 1.0 + width * normal
         cube, level, square = root * root * root, HALF_UNIT * (float(luck) + 0.5), normal * normal
         if root > 0.0 and (
@@ -124,18 +134,41 @@ def beta_variable(seed: int, round_: int, a: int, i: int, one: float, other: flo
 
 
 @compiled
-def cost_at(model: Drawn, round_: int, i: int, a: int) -> float:
+def side(model: Drawn, stream: int, round_: int, i: int, a: int) -> float:
+    """What the side of an arm's coin is worth."""
+    one = uniform(model.seed, stream, round_, model.coins[a], i) < mean_at(model, round_, i, a)
+    return float(model.ones[i, a] if one else model.zeros[i, a])
+
+
+@compiled
+def in_common(model: Drawn, round_: int, a: int) -> float:
+    """What an arm adds to the normal variables of all its guardrails in a round."""
+    if model.kind != CORRELATED:
+        return 0.0
+    high, low, angle, _ = words(model.seed, COSTS, round_, a, 0, COMMON)
+    return math.sqrt(model.correlation) * normal_variable(high, low, angle)
+
+
+@compiled
+def cost_at(model: Drawn, round_: int, i: int, a: int, common: float) -> float:
     """The cost of a place."""
     if model.kind == BETA and model.ones[i, a] > 0.0:
         return beta_variable(model.seed, round_, a, i, model.ones[i, a], model.zeros[i, a])
+    if model.kind == CORRELATED:
+        high, low, angle, _ = words(model.seed, COSTS, round_, a, i, 0)
+        normal = common + math.sqrt(1.0 - model.correlation) * normal_variable(high, low, angle)
+        return 1.0 if normal < model.ones[i, a] else 0.0
+    if model.kind == SHARED:
+        return side(model, COSTS, round_, i, a)
     return 1.0 if uniform(model.seed, COSTS, round_, a, i) < mean_at(model, round_, i, a) else 0.0
 
 
 @compiled_apart
 def draw_costs(model: Drawn, costs: Floats, t: int, a: int) -> None:
     """Write the costs of an arm in round t of the block."""
+    common = in_common(model, model.first[0] + t, a)
     for i in range(costs.shape[1]):
-        costs[t, i, a] = cost_at(model, model.first[0] + t, i, a)
+        costs[t, i, a] = cost_at(model, model.first[0] + t, i, a, common)
 
 
 @compiled_apart
@@ -149,6 +182,11 @@ def fill_costs(model: Drawn, costs: Floats) -> None:
 @compiled_apart
 def fill_losses(model: Drawn, losses: Floats) -> None:
     """Write the losses of a block of rounds."""
+    if model.kind == SHARED:
+        for t in range(losses.shape[0]):
+            for a in range(losses.shape[1]):
+                losses[t, a] = side(model, LOSSES, model.first[0] + t, 0, a)
+        return
     fill_uniform(losses, model.seed, LOSSES, int(model.first[0]), model.tile)
     for t in range(losses.shape[0]):
         round_ = model.first[0] + t

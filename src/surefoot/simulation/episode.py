@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from surefoot.analysis.clean import CleanEvent
-from surefoot.analysis.hindsight import Hindsight
+from surefoot.analysis.hindsight import MORE_NUMBERS, MOST_NUMBERS, Hindsight
 from surefoot.analysis.ledger import PlayLedger, WorldLedger, anchor, settled
 from surefoot.analysis.ledger import columns as account_columns
 from surefoot.environments.feedback import DRAWS, Feedback
@@ -81,7 +81,8 @@ class Stage:
         self.scenario, self.stops = scenario, np.array(checkpoints, np.int64)
         phases, n_arms = scenario.costs.phases, scenario.problem.n_arms
         limits = np.tile(scenario.problem.thresholds, len(phases))
-        self.hindsight = Hindsight(phases.reshape(limits.size, n_arms), limits)
+        most = MORE_NUMBERS if scenario.random == "counter" else MOST_NUMBERS  # a GPU needs the vertices
+        self.hindsight = Hindsight(phases.reshape(limits.size, n_arms), limits, most)
         self.clean = CleanEvent(scenario.problem, self.hindsight)
 
     def table(self, lived: Sequence[Lived]) -> pa.Table:

@@ -15,7 +15,7 @@ from surefoot.environments.feedback import DRAWS
 from surefoot.environments.losses import Adversary, Losses
 from surefoot.environments.scenario import Scenario
 from surefoot.kernels.counter import FEEDBACK, LOSSES, TILE, fill_uniform
-from surefoot.kernels.draws import Drawn, fill_costs, fill_losses
+from surefoot.kernels.draws import DRIFT, FLIPS, Drawn, fill_costs, fill_losses
 from surefoot.kernels.pcg import Stream, fill_flips, stream
 from surefoot.kernels.types import Integers
 from surefoot.problem import Problem
@@ -127,7 +127,9 @@ class Coins(NamedTuple):
 
 def coins(model: Any, drawn: Drawn | None, seed: np.random.SeedSequence) -> Coins | None:
     """The coins that a model flips in compiled code, as its `fill` does to the bit; None if that does other things."""
-    if drawn is None or type(model).fill not in FLIPPED or not type(model).drawn.__module__.startswith("surefoot."):
+    if drawn is None or type(model).fill not in FLIPPED or drawn.kind not in (FLIPS, DRIFT):
+        return None
+    if not type(model).drawn.__module__.startswith("surefoot."):
         return None
     return Coins(drawn, stream(seed))
 

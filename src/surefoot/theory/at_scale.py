@@ -18,7 +18,8 @@ from surefoot.simulation.simulate import simulate
 
 SCENARIOS = (
     "stochastic-v1", "three-arms-v1", "switching-v1", "drifting-v1", "small-loss-v1", "tight-margin-v1",
-    "interior-safe-v1", "llm-routing-v1", "dose-finding-v1", "adaptive-v1", "adaptive-proposal-v1",
+    "interior-safe-v1", "many-arms-v1", "many-constraints-v1", "llm-routing-v1", "dose-finding-v1", "lower-bound-v1",
+    "adaptive-v1", "adaptive-proposal-v1",
 )  # fmt: skip
 """Built-in scenarios for which safety is promised (costs keep their means, feedback is at once) and GPUs can run."""
 POLICIES: dict[str, Any] = {
