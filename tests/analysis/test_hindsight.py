@@ -11,6 +11,7 @@ from surefoot.analysis.hindsight import Hindsight, vertices
 from surefoot.analysis.ledger import Settled, WorldLedger
 from surefoot.analysis.optimum import Benchmark
 from surefoot.rules import Floats
+from surefoot.simulation.episode import Stage
 from tests.analysis.test_optimum import solve_exactly
 from tests.strategies import FINE, LinearProgram, Source, drawn, program
 
@@ -200,13 +201,32 @@ def test_less_loss_comes_before_less_complexity() -> None:
 # Too many vertices
 
 
-def test_too_many_vertices_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_vertices_are_not_listed() -> None:
     costs, limits = np.array([[0.9, 0.5, 0.1], [0.2, 0.4, 0.6]]), np.array([0.6, 0.5])
     n_bases = 10  # three of three arms and two slacks
-    monkeypatch.setattr(module, "MOST_NUMBERS", 3 * n_bases)
-    assert vertices(costs, limits) is not None
-    monkeypatch.setattr(module, "MOST_NUMBERS", 3 * n_bases - 1)
-    assert vertices(costs, limits) is None
+    assert vertices(costs, limits, 3 * n_bases) is not None
+    assert vertices(costs, limits, 3 * n_bases - 1) is None
+
+
+def test_bases_are_tried_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs, limits = np.random.default_rng(1).random((3, 5)), np.full(3, 0.6)
+    whole = vertices(costs, limits)
+    assert whole is not None
+    assert len(whole) > 3
+    monkeypatch.setattr(module, "TOGETHER", 7)
+    assert np.array_equal(vertices(costs, limits), whole)
+
+
+def test_vertices_of_a_built_in_scenario_are_listed_for_a_gpu() -> None:
+    """Each of them is safe, and the best is as good as that of a linear program."""
+    scenario = sf.scenarios.make("many-constraints-v1", horizon=1000)
+    limits, losses = scenario.problem.thresholds, np.random.default_rng(2).random(10)
+    assert Stage(scenario, [1000]).hindsight.vertices is None
+    hindsight = Stage(scenario.drawn_by("counter"), [1000]).hindsight
+    assert hindsight.vertices is not None
+    assert (hindsight.vertices @ scenario.mean_costs.T <= limits + 1e-12).all()
+    found = hindsight.best(losses, np.zeros((10, 10)))
+    assert found.value == pytest.approx(sf.offline_optimum(losses, scenario.mean_costs, limits).value, rel=1e-12)
 
 
 @settings(max_examples=50)
@@ -215,8 +235,7 @@ def test_the_fallback_finds_the_same_value(given: LinearProgram) -> None:
     losses, costs, limits = given
     squares = NO_LOSSES[: losses.size, : losses.size]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_NUMBERS", 0)
-        hindsight, calls = Hindsight(costs, limits), []
+        hindsight, calls = Hindsight(costs, limits, most=0), []
 
         def solver(*arguments: Floats) -> Benchmark:
             calls.append(arguments)
@@ -233,16 +252,14 @@ def test_the_fallback_finds_the_same_value(given: LinearProgram) -> None:
         assert hindsight.vertices is None
 
 
-def test_the_fallback_takes_long_horizons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_NUMBERS", 0)
-    best = Hindsight(np.array([[0.75, 0.25]]), np.array([0.5])).best(np.array([2e6, 4e6]), np.zeros((2, 2)))
+def test_the_fallback_takes_long_horizons() -> None:
+    best = Hindsight(np.array([[0.75, 0.25]]), np.array([0.5]), most=0).best(np.array([2e6, 4e6]), np.zeros((2, 2)))
     assert best.value == pytest.approx(3e6)
 
 
 @pytest.mark.parametrize("most", [0, 2_000_000])
-def test_thresholds_that_cannot_be_met_are_named(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_NUMBERS", most)
-    hindsight = Hindsight(np.array([[0.5, 0.5], [0.9, 0.8]]), np.array([0.6, 0.7]))
+def test_thresholds_that_cannot_be_met_are_named(most: int) -> None:
+    hindsight = Hindsight(np.array([[0.5, 0.5], [0.9, 0.8]]), np.array([0.6, 0.7]), most)
     with pytest.raises(sf.Infeasible, match=r"^thresholds\[1\] = 0.7 cannot be met: .* by at least 0.1$"):
         hindsight.best(np.array([1.0, 2.0]), np.zeros((2, 2)))
 

@@ -115,7 +115,7 @@ def test_adaptive_worlds_are_watched_too() -> None:
 
 
 def test_with_too_many_vertices_only_a_clean_run_is_sure_to_keep_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.analysis.hindsight.MOST_NUMBERS", 0)
+    monkeypatch.setattr("surefoot.simulation.episode.MOST_NUMBERS", 0)
     makers = {"paper": shrunk(sf.COLB, 1.0), "tight": shrunk(sf.COLB, 0.001)}
     run = sf.simulate(SCENARIO, makers, seeds=1, checkpoints=[HORIZON], workers=1)
     assert [(row["clean"], row["benchmark_kept"]) for row in run.table.to_pylist()] == [(True, True), (False, None)]
