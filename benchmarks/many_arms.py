@@ -38,6 +38,11 @@ LINES: dict[str, Fresh | BuiltIn] = {
     "adaptive-v1, T=2e4": BuiltIn("adaptive-v1", 20_000),
     "adaptive-proposal-v1, T=2e4": BuiltIn("adaptive-proposal-v1", 20_000),
 }
+PROFILED: dict[str, Fresh | BuiltIn] = {
+    **{line: LINES[line] for line in ("K=20", "K=50", "many-constraints-v1")},
+    "small-loss-v1": BuiltIn("small-loss-v1"),
+    "fresh small loss": Fresh("small loss"),
+}
 MADE: dict[str, Callable[..., Any]] = {
     NARROW: partial(sf.OPB, safe_loss=0.0, confidence=OURS),
     "practical": partial(sf.SOLB, preset="practical"),
@@ -98,12 +103,12 @@ def paid(scenario: sf.Scenario, seed: int, every: int = 50) -> Floats:
     return total
 
 
-def profile(seeds: int = 8) -> None:
+def profile(seeds: int = 40) -> None:
     """What each plan of "led" costs: the program, and the follower with its twin."""
     rows = []
-    for line in ("K=20", "K=50", "many-constraints-v1"):
+    for line, make in PROFILED.items():
         worlds = range(FIRST_SEED, FIRST_SEED + seeds)
-        share, more, price = np.mean([paid(LINES[line](seed), seed) for seed in worlds], axis=0)
+        share, more, price = np.mean([paid(make(seed), seed) for seed in worlds], axis=0)
         cells = [more[1], price[1], more[0], price[0] + price[2]]
         rows.append([line, f"{100 * share[1] / T:.0f} %", *(f"{cell:,.0f}" for cell in cells)])
     markdown(
