@@ -43,9 +43,9 @@ class LowerBoundLosses(Losses):
     def drawn(self, seed: int, horizon: int) -> Drawn | None:
         if type(self).fill is not LowerBoundLosses.fill:
             return None
-        first, second = int(self.instance in (3, 4)), int(self.instance in (2, 4))
-        coins = np.array([first, second, 0] + [0] * (self.arms - 3))
-        means = np.where(coins == 1, self.omega + self.shift, self.omega)
+        higher = np.array([self.instance in (3, 4), self.instance in (2, 4)] + [False] * (self.arms - 2))
+        coins = np.where(higher == higher[0], 0, 1)  # that of the first arm, and the other
+        means = np.where(higher, self.omega + self.shift, self.omega)
         zeros = np.array([[0.0, 0.0, self.gap / 2] + [1.0] * (self.arms - 3)])
         ones = zeros + 0.5 * (np.arange(self.arms) < 3)
         return flips(seed, means[None, None])._replace(kind=SHARED, coins=coins, ones=ones, zeros=zeros)

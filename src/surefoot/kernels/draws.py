@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
     way: float  # DRIFT: rounds from the first phase to the second, less 1
     ones: Floats  # (m, K) BETA: the two parameters; where the first is 0, a coin is flipped
     zeros: Floats  # (m, K) SHARED: what the two sides of a coin are worth. CORRELATED: a coin is 1 below `ones`
-    coins: Integers  # (K,) SHARED: the arm whose coin it is
+    coins: Integers  # (K,) SHARED: the arm whose coin it is: itself, or one before it
     correlation: float  # CORRELATED: of the normal variables behind the coins
     tile: Floats  # scratch for `fill_uniform`
 
@@ -134,13 +134,6 @@ def beta_variable(seed: int, round_: int, a: int, i: int, one: float, other: flo
 
 
 @compiled
-def side(model: Drawn, stream: int, round_: int, i: int, a: int) -> float:
-    """What the side of an arm's coin is worth."""
-    one = uniform(model.seed, stream, round_, model.coins[a], i) < mean_at(model, round_, i, a)
-    return float(model.ones[i, a] if one else model.zeros[i, a])
-
-
-@compiled
 def in_common(model: Drawn, round_: int, a: int) -> float:
     """What an arm adds to the normal variables of all its guardrails in a round."""
     if model.kind != CORRELATED:
@@ -158,9 +151,11 @@ def cost_at(model: Drawn, round_: int, i: int, a: int, common: float) -> float:
         high, low, angle, _ = words(model.seed, COSTS, round_, a, i, 0)
         normal = common + math.sqrt(1.0 - model.correlation) * normal_variable(high, low, angle)
         return 1.0 if normal < model.ones[i, a] else 0.0
+    coin = model.coins[a] if model.kind == SHARED else a
+    one = uniform(model.seed, COSTS, round_, coin, i) < mean_at(model, round_, i, a)
     if model.kind == SHARED:
-        return side(model, COSTS, round_, i, a)
-    return 1.0 if uniform(model.seed, COSTS, round_, a, i) < mean_at(model, round_, i, a) else 0.0
+        return float(model.ones[i, a] if one else model.zeros[i, a])
+    return 1.0 if one else 0.0
 
 
 @compiled_apart
@@ -182,13 +177,12 @@ def fill_costs(model: Drawn, costs: Floats) -> None:
 @compiled_apart
 def fill_losses(model: Drawn, losses: Floats) -> None:
     """Write the losses of a block of rounds."""
-    if model.kind == SHARED:
-        for t in range(losses.shape[0]):
-            for a in range(losses.shape[1]):
-                losses[t, a] = side(model, LOSSES, model.first[0] + t, 0, a)
-        return
     fill_uniform(losses, model.seed, LOSSES, int(model.first[0]), model.tile)
     for t in range(losses.shape[0]):
         round_ = model.first[0] + t
-        for a in range(losses.shape[1]):
-            losses[t, a] = 1.0 if losses[t, a] < mean_at(model, round_, 0, a) else 0.0
+        for a in range(losses.shape[1] - 1, -1, -1):  # no arm follows the coin of one after it
+            mean = mean_at(model, round_, 0, a)
+            if model.kind == SHARED:
+                losses[t, a] = model.ones[0, a] if losses[t, model.coins[a]] < mean else model.zeros[0, a]
+            else:
+                losses[t, a] = 1.0 if losses[t, a] < mean else 0.0
