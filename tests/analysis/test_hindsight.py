@@ -214,7 +214,9 @@ def test_bases_are_tried_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert whole is not None
     assert len(whole) > 3
     monkeypatch.setattr(module, "TOGETHER", 7)
-    assert np.array_equal(vertices(costs, limits), whole)
+    again = vertices(costs, limits)
+    assert again is not None
+    assert np.array_equal(again, whole)
 
 
 def test_vertices_of_a_built_in_scenario_are_listed_for_a_gpu() -> None:
