@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, story, verdict
+from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, percents, story, verdict
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -39,7 +39,9 @@ def safe_share(policy: PolicyResult) -> str:
     """Runs without any violation, and the exact interval of their share."""
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
-    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{high:.0%})"
+    return (
+        f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{percents(high)})"
+    )
 
 
 STANDING = (
@@ -58,7 +60,11 @@ def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
     rank = "\N{EN DASH}" if one.rank is None else str(one.rank)
     span = "" if one.ranks is None or one.ranks[0] == one.ranks[1] else f" ({one.ranks[0]} to {one.ranks[1]})"
     played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios})"
-    share = f"{one.unsafe_runs} of {one.runs} ({one.unsafe.low:.1%} to {one.unsafe.high:.1%})" if one.runs else ""
+    share = (
+        f"{one.unsafe_runs} of {one.runs} ({percents(one.unsafe.low, 1)} to {percents(one.unsafe.high, 1)})"
+        if one.runs
+        else ""
+    )
     return (
         rank + span,
         one.policy + played,
@@ -176,14 +182,14 @@ def gain(policy: PolicyResult) -> str:
     if policy.gain is None or not policy.baseline:
         return ""
     value, high = policy.gain.value / policy.baseline, policy.gain.high / policy.baseline
-    return f"{value:.1%}" if math.isnan(high) else f"{value:.1%} ± {high - value:.1%}"
+    return percents(value, 1) if math.isnan(high) else f"{percents(value, 1)} ± {percents(high - value, 1)}"
 
 
 def gain_share(policy: PolicyResult) -> str:
     """The same as a share alone."""
     if policy.gain is None or not policy.baseline:
         return ""
-    return f"{policy.gain.value / policy.baseline:.0%}"
+    return percents(policy.gain.value / policy.baseline)
 
 
 def table(scenario: ScenarioResult) -> Table:
