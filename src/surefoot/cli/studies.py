@@ -108,7 +108,7 @@ def carry_out(
         return
     show_tables(scenarios, console)
     if as_story:
-        console.print(words.verdict_grid(scenarios[0]), highlight=False)
+        console.print(words.verdict_grid(scenarios[0], console.width), highlight=False)
     report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 

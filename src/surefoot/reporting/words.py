@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -229,14 +230,14 @@ def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
     return lines
 
 
-def verdict_grid(scenario: ScenarioResult) -> Table:
-    """The verdict on a scenario, for the terminal."""
+def verdict_grid(scenario: ScenarioResult, width: int) -> Table:
+    """The verdict on a scenario, for a terminal of some width. Rich would break lines at non-breaking spaces."""
     from rich.markup import escape
     from rich.table import Table
 
     made = Table.grid(padding=(0, 1))
     made.add_column(width=1)
-    made.add_column(max_width=110)
+    made.add_column()
     for mark, text in told(scenario):
-        made.add_row(mark, escape(text))
+        made.add_row(mark, escape(textwrap.fill(text, max(20, min(110, width - 2)), break_on_hyphens=False)))
     return made
