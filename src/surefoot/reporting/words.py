@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, percents, story, verdict
+from surefoot.reporting.story import BROKEN, GLUE, MARKS, averages, baseline_of, below_zero, percents, story, verdict
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -203,7 +204,7 @@ def table(scenario: ScenarioResult) -> Table:
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     columns = ["policy", "guardrails", "average / limit", "gain", "regret", "violation"]
     shown = [
-        (policy.name, verdict(policy, scenario), "".join(averages(policy, scenario, 1)), gain_share(policy),
+        (policy.name, verdict(policy, scenario), in_two("".join(averages(policy, scenario, 1))), gain_share(policy),
          number(policy.final["regret"]), number(policy.final["violation"]))
         for policy in scenario.policies
     ]  # fmt: skip
@@ -213,6 +214,15 @@ def table(scenario: ScenarioResult) -> Table:
     for row in shown:
         made.add_row(*(escape(row[i]) for i in kept))
     return made
+
+
+def in_two(average: str) -> str:
+    r"""An average on two lines, the name above its numbers, so that a narrow table breaks it nowhere else.
+
+    >>> in_two(f"late 2 0.1 to 0.2{GLUE}/{GLUE}0.3").replace(GLUE, " ")
+    'late 2\n0.1 to 0.2 / 0.3'
+    """
+    return re.sub(rf" (?=[-+.\de]+(?: to [-+.\de]+)?{GLUE}/)", "\n", average, count=1)
 
 
 def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
