@@ -306,7 +306,9 @@ def test_words_beside_a_change_stand_where_no_curve_is() -> None:
             _, axes = figures.canvas(1)
             axes.set_ylim(0, 1)
             policy = SimpleNamespace(series=lambda column, y=course: np.array([0, 30, 60] if column == "round" else y))
-            assert figures.is_free_above(axes, [policy], "regret", [Change(30, "losses")]) == top  # type: ignore[list-item]
+            still = SimpleNamespace(series=lambda column: np.array([0, 30, 60]) if column == "round" else np.zeros(3))
+            found = [Change(30, "losses")]
+            assert figures.is_free_above(axes, [policy, still], "regret", found) == top  # type: ignore[list-item]
 
 
 def test_what_flattens_costs_is_cut_off_and_named() -> None:

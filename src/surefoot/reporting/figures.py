@@ -220,9 +220,13 @@ def draw_courses(
 
 
 def is_free_above(axes: Axes, policies: list[PolicyResult], column: str, found: list[Change]) -> bool:
-    """True if words beside the changes hide less of the bands at the top of the axes than at the bottom."""
+    """True if words beside the changes hide less of the bands at the top of the axes than at the bottom.
+
+    A course that stays at 0 is on the axis or the line of 0, where words do not hide it.
+    """
     low, high = axes.get_ylim()
     rounds = [one.after for one in found]
+    policies = [policy for policy in policies if np.any(policy.series(column + "_q90"))] or policies
     ends = [
         np.interp(rounds, policy.series("round"), policy.series(column + end))
         for policy in policies

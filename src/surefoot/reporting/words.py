@@ -27,7 +27,10 @@ def with_interval(policy: PolicyResult, column: str) -> str:
 def mean_of(final: Mapping[str, Any], column: str) -> str:
     """A mean of a summary, with half the width of its 95 % interval."""
     value, high = final[column], final[f"{column}_high"]
-    return number(value) if high is None or math.isnan(high) else f"{number(value)} ± {number(high - value)}"
+    if high is None or math.isnan(high):
+        return number(value)
+    half = high - value
+    return f"{number(value)} ± {half:,.0f}" if half >= 1 and abs(value) >= 100 else f"{number(value)} ± {number(half)}"
 
 
 def number(value: float) -> str:
