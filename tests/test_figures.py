@@ -20,6 +20,7 @@ from surefoot.analysis.statistics import share_interval
 from surefoot.cli.studies import DEMO
 from surefoot.policies.solb import HardMirror
 from surefoot.reporting.results import results
+from surefoot.reporting.story import GLUE
 from surefoot.reporting.words import told
 from surefoot.simulation.study import Study
 from surefoot.theory.at_scale import LEVEL
@@ -368,7 +369,7 @@ def test_the_verdicts_of_the_demo_are_what_it_prints(tmp_path: Path) -> None:
     run = Study.parse(DEMO, tmp_path, "demo").run()
     said, figure = flat("README.md"), r"\d+(?:\.\d+)?"
     for mark, words in told(results(run)[0]):
-        sentence = f"{mark} {words}" if mark.strip() else words
+        sentence = (f"{mark} {words}" if mark.strip() else words).replace(GLUE, " ")
         shown = re.search(re.sub(figure, "@", re.escape(sentence).replace(r"\.", ".")).replace("@", figure), said)
         assert shown is not None or not mark.strip(), sentence
         if shown is not None:

@@ -173,6 +173,10 @@ def test_long_values_are_cut_short() -> None:
     [
         (lambda: rules.choice("word", "c", ("a", "b")), "word must be 'a' or 'b', got 'c'"),
         (lambda: rules.choice("word", ["a"], ("a", "b")), "word must be 'a' or 'b', got ['a']"),
+        (
+            lambda: rules.choice("word", "x", tuple("abcdefghi")),
+            "word must be one of a, b, c, d, e, f, g, h, i, got 'x'",
+        ),
         (lambda: rules.fields("data", {"b": 1}, "a"), "data must have the keys a, got ['b']"),
         (lambda: rules.fields("data", 3, "a"), "data must have the keys a, got 3"),
         (lambda: rules.simplex("shares", [0.5, 0.6], 2), "shares must sum to 1, got a sum of 1.1"),

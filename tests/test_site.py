@@ -151,6 +151,20 @@ def test_links_work_in_the_repository_as_well() -> None:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+def test_numbers_stay_with_their_percent_sign_and_code_is_left_alone() -> None:
+    page = "At 5 % and 3 ± 1:\n\n| -1 / 2 | 3 ± 1 / 4 |\n\n```\n5 % 3 ± 1\n```\n\n`5 %` or 6 %.\n"
+    glued = "At 5~% and 3~±~1:\n\n| -1~/~2 | 3~±~1 / 4 |\n\n```\n5 % 3 ± 1\n```\n\n`5 %` or 6~%.\n"
+    assert pages.glued(page) == glued.replace("~", pages.GLUE)
+
+
+def test_a_phone_gets_the_narrow_picture_where_there_is_one(site: Path) -> None:
+    for page, picture in (("", "routing"), ("start/concepts/", "loosening")):
+        text = (site / page / "index.html").read_text(encoding="utf-8")
+        [narrow] = re.findall(rf'srcset="([^"]*{picture}-narrow.svg)"', text)
+        assert (site / page / narrow).is_file()
+    assert "srcset" not in (site / "tutorials" / "reading-a-report" / "index.html").read_text(encoding="utf-8")
+
+
 def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):

@@ -27,7 +27,11 @@ MARK = ".written-by-website"
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".conf": "nginx", ".service": "ini"}
 LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.M)
 FORMULAS = '\n<div class="formulas" hidden></div>\n'  # extra.css wraps the code blocks of such a page
-PLUS_MINUS = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
+GLUE = "\N{NO-BREAK SPACE}"
+TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=\S) (?=± )|(?<=±) (?=\S)")
+PAIR = re.compile(r"(?<=\| )(-?[\d.,]+) / (-?[\d.,]+)(?= \|)")
+CODE = re.compile(r"(^[ >]*(```+|~~~+).*?^[ >]*\2|`[^`\n]+`)", re.M | re.S)
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\.svg\)")
 PROMPT = re.compile(r"^```python\n(?=>>> )", re.M)
 
 
@@ -51,10 +55,37 @@ def write(folder: Path, docs: Path = ROOT / "docs") -> None:
     for uri in [uri for uri in texts if uri.endswith(".md")]:
         for path in {outside(target, uri) for _, target in LINK.findall(texts[uri])} - {None, *OUTSIDE}:
             texts[f"source/{path}.md"] = source_page(str(path))
-        texts[uri] = PROMPT.sub("```pycon\n", led_inside(texts[uri], uri)).replace(" ± ", PLUS_MINUS)
+        texts[uri] = PROMPT.sub("```pycon\n", for_phones(glued(led_inside(texts[uri], uri)), uri, docs))
     for uri, text in texts.items():
         (folder / uri).parent.mkdir(parents=True, exist_ok=True)
         (folder / uri).write_text(text, encoding="utf-8")
+
+
+def glued(text: str) -> str:
+    """A page whose numbers stay on the line of their percent sign, interval or second half; code is left alone."""
+    found, end = [], 0
+    for match in [*CODE.finditer(text), None]:
+        words = text[end : match.start() if match else None]
+        words = TOGETHER.sub(GLUE, words)
+        found += [
+            re.sub(r"^\|.*", lambda row: PAIR.sub(rf"\1{GLUE}/{GLUE}\2", row[0]), words, flags=re.M),
+            match[0] if match else "",
+        ]
+        end = match.end() if match else end
+    return "".join(found)
+
+
+def for_phones(text: str, uri: str, docs: Path) -> str:
+    """A page that shows NAME-narrow.svg in place of NAME.svg on a narrow screen, where there is such a picture."""
+    place = uri.removesuffix(".md").removesuffix("index") or "."  # the page is a folder of the site
+
+    def chosen(match: re.Match[str]) -> str:
+        narrow = normpath(join(dirname(uri), match[1])) + "-narrow.svg"
+        if not (docs / narrow).is_file():
+            return match[0]
+        return f'<picture><source media="(max-width: 45em)" srcset="{relpath(narrow, place)}">{match[0]}</picture>'
+
+    return PICTURE.sub(chosen, text)
 
 
 def outside(target: str, uri: str) -> str | None:

@@ -52,13 +52,21 @@ def routing(horizon: int = 200_000, seed: int = 0) -> Courses:
     return courses
 
 
-def draw_routing(path: Path) -> None:
+def side_by_side(narrow: bool) -> tuple[Any, Any]:
+    """Two pairs of axes beside each other or, for phones, one below the other."""
+    import matplotlib.pyplot as plt
+
+    shape, size = ((2, 1), (4.4, 5.8)) if narrow else ((1, 2), (10.0, 3.6))
+    return plt.subplots(*shape, figsize=size, layout="constrained")
+
+
+def draw_routing(path: Path, narrow: bool = False) -> None:
     """The picture of the README."""
     import matplotlib.pyplot as plt
 
     courses = routing()
     with mpl.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+        figure, (left, right) = side_by_side(narrow)
         for name, (spend, quality) in courses.items():
             requests = STRETCH * np.arange(1, len(spend) + 1) / 1_000
             left.plot(requests, spend, color=LOOKS[name], label=name)
@@ -68,7 +76,10 @@ def draw_routing(path: Path) -> None:
         left.set(title="Spend a request (cents)", xlabel="thousand requests", ylim=(0, 1.0), xlim=(0, 200))
         right.set(title="Quality of the answers", xlabel="thousand requests", ylim=(0.3, 1.0), xlim=(0, 200))
         for name, (_, quality) in courses.items():
-            right.text(198, quality[-20:].min() - 0.015, name, color=LOOKS[name], ha="right", va="top")
+            if narrow and name == "no guardrails":  # too little room below
+                right.text(198, quality[-20:].max() + 0.01, name, color=LOOKS[name], ha="right", va="bottom")
+            else:
+                right.text(198, quality[-20:].min() - 0.015, name, color=LOOKS[name], ha="right", va="top")
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
@@ -95,7 +106,7 @@ def loosening(
     return strategies, strategies @ costs, bounds
 
 
-def draw_loosening(path: Path) -> None:
+def draw_loosening(path: Path, narrow: bool = False) -> None:
     """The picture of the page on concepts."""
     import matplotlib.pyplot as plt
 
@@ -105,7 +116,7 @@ def draw_loosening(path: Path) -> None:
     strategies, true, bounds = strategies[shown], true[shown], bounds[shown]
     names = ("best, too expensive alone", "good, affordable", "baseline")
     with mpl.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+        figure, (left, right) = side_by_side(narrow)
         left.stackplot(rounds, strategies.T, colors=("#0072B2", "#56B4E9", "#BBBBBB"), labels=names)
         left.set(title="The strategy: share of each arm", xlabel="round", xlim=(1, last), ylim=(0, 1), xscale="log")
         left.legend(loc="upper left", frameon=True, framealpha=0.9)
@@ -131,8 +142,9 @@ def draw_report(folder: Path) -> None:
 def main() -> None:
     """Draw all pictures."""
     mpl.use("svg")
-    draw_routing(IMAGES / "routing.svg")
-    draw_loosening(IMAGES / "loosening.svg")
+    for end, narrow in (("", False), ("-narrow", True)):  # the site shows the narrow ones on phones
+        draw_routing(IMAGES / f"routing{end}.svg", narrow)
+        draw_loosening(IMAGES / f"loosening{end}.svg", narrow)
     draw_report(IMAGES)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from typing import Any
 
 import typer.main
@@ -120,7 +121,7 @@ def commands_page() -> str:
     """The command line, from the commands themselves."""
     root: Any = typer.main.get_command(app)
     parts = [
-        "# Command line\n",
+        "# Options of all commands\n",
         "This page is made from the commands themselves: `surefoot COMMAND --help` prints the same.\n",
         "| command | what it does |\n|---|---|",
     ]
@@ -188,10 +189,12 @@ def http_page() -> str:
     ]
     operations = [(path, verb, one) for path, verbs in found["paths"].items() for verb, one in verbs.items()]
     parts += [
-        f"| [`{verb.upper()} {path}`](#{anchor(verb, path)}) | {one['summary']} |" for path, verb, one in operations
+        f"| [{breakable(verb, path)}](#{anchor(verb, path)}) | {one['summary']} |" for path, verb, one in operations
     ]
     for path, verb, one in operations:
-        parts.append(f"\n## `{verb.upper()} {path}` {{: #{anchor(verb, path)} }}\n\n{one['summary']}.\n")
+        short = path.replace("/v1/experiments/{name}/", "\N{HORIZONTAL ELLIPSIS}/")
+        head = f'`{verb.upper()} {path}` {{: #{anchor(verb, path)} data-toc-label="{verb.upper()} {short}" }}'
+        parts.append(f"\n## {head}\n\n{one['summary']}.\n")
         rows = [f"| `{p['name']}` | {p['in']} | {p['description']} |" for p in one.get("parameters", [])]
         if rows:
             parts += ["| parameter | in | meaning |\n|---|---|---|", *rows, ""]
@@ -213,6 +216,11 @@ def http_page() -> str:
         else:
             parts.append(f"{kind(schema)}\n")
     return "\n".join(parts) + "\n"
+
+
+def breakable(verb: str, path: str) -> str:
+    """A request as code that a narrow screen may break before each part of its path."""
+    return f"<code>{verb.upper()} {re.sub('(?<=.)/', '<wbr>/', path)}</code>"
 
 
 def anchor(verb: str, path: str) -> str:

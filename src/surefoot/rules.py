@@ -167,7 +167,9 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     """Return `value` if it is one of the allowed words; the error guesses which one was meant."""
     if not isinstance(value, str) or value not in allowed:
         guess = f"{shown(value)}{hint(value, allowed)}" if isinstance(value, str) else None
-        raise RuleError(name, f"be {' or '.join(map(repr, allowed))}", value, guess)
+        few = len(allowed) <= 8
+        rule = " or ".join(map(repr, allowed)) if few else f"one of {', '.join(allowed)}"
+        raise RuleError(name, f"be {rule}", value, guess)
     return value
 
 

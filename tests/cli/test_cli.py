@@ -305,7 +305,7 @@ def test_warm_compiles_what_a_policy_needs(tmp_path: Path) -> None:
 def test_warm_refuses_what_is_no_policy() -> None:
     code, out, words = call("warm", "ucb1", "nonsense")
     assert (code, out) == (2, "")
-    assert words.startswith("policy must be 'solb' or")
+    assert words.startswith("policy must be one of solb, colb, ")
     assert call("warm", "slob")[2].endswith("got 'slob' (did you mean solb?)\n")
     assert words.endswith("got 'nonsense'\n")
 

@@ -61,7 +61,7 @@ def test_a_line_for_each_claim_however_narrow_the_window(claims: Any) -> None:
         "1 held, 1 refuted, 1 not decided",
     ]
     assert code == 1
-    assert re.fullmatch(r"3 claims on 1 process: about .*, between .* and .*, as measured on .* now\.\n", wrong)
+    assert re.fullmatch(r"3 claims on 1 process: about .*, between .* and .*, as measured on .* now\. Code .*\n", wrong)
 
 
 def test_the_exit_code_is_0_only_if_every_claim_is_held(claims: Any) -> None:

@@ -432,6 +432,25 @@ def test_tables_of_means(write: Callable[[Path], Path], tmp_path: Path) -> None:
     json.dumps(scenario.to_dict())
 
 
+@pytest.mark.parametrize(
+    ("head", "first", "arms", "guardrails"),
+    [
+        ("arm,loss,cost_spend,cost_late answers", "a", ("a", "b"), ("spend", "late answers")),
+        ("arm,loss,cost_1,cost_2", "a", ("a", "b"), ("cost 0", "cost 1")),
+        ("arm,loss,cost_spend,costs", "a", ("a", "b"), ("cost 0", "cost 1")),
+        ("arm,loss,cost_spend,cost_2", "b", ("arm 0", "arm 1"), ("cost 0", "cost 1")),
+        ("arm,loss,cost_spend,cost_late", "", ("arm 0", "arm 1"), ("spend", "late")),
+        ("note,loss,cost_spend,cost_late", "a", ("arm 0", "arm 1"), ("spend", "late")),
+    ],
+)
+def test_a_table_names_arms_and_guardrails(
+    head: str, first: str, arms: tuple[str, ...], guardrails: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = write_text(f"{head}\n{first},0.2,0.3,0.4\nb,0.6,0.1,0.2\n", "arms.csv")(tmp_path)
+    scenario = sf.Table(path, 0.5, 1000)
+    assert (scenario.arms, scenario.guardrails) == (arms, guardrails)
+
+
 def test_a_table_leans_on_the_arm_it_is_told(tmp_path: Path) -> None:
     path = write_text(ARMS, "arms.csv")(tmp_path)
     assert sf.Table(path, 0.5, 1000, safe=1).problem.safe == sf.SafeStrategy([0, 1, 0], [0.25])

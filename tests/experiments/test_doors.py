@@ -76,6 +76,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"guardrails": [SPEND, SPEND]}, "guardrails[1].name must differ from the other names, got 'spend'"),
     ({"guardrails": [{**SPEND, "name": "quality"}]}, "guardrails[0].name must differ from the other names, got 'qual"),
     ({"baseline": "d"}, "baseline must be one of the arms, got 'd'"),
+    ({"baseline": "in-hose", "arms": ["in-house", "fast"]}, "got 'in-hose' (did you mean in-house?)"),
     ({"baseline": ["c"]}, "baseline must be an arm or a table of shares by arm, got ['c']"),
     ({"baseline": {"d": 1}}, "baseline must have shares of the arms only, got 'd'"),
     ({"baseline": {"a": 0.5, "b": 0.4}}, "baseline must sum to 1, got a sum of 0.9"),

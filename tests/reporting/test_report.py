@@ -198,7 +198,7 @@ class TestWords:
         problem = sf.Problem(len(costs[0]), thresholds, 50)
         scenario = sf.Scenario("x-v1", problem, sf.losses.Fixed([0.5] * len(costs[0])), sf.costs.Fixed(costs))
         drawn = results(sf.simulate(scenario, {"p": Plays}, 4, workers=1))[0]
-        return story.verdict(drawn.policies[0], drawn)
+        return story.verdict(drawn.policies[0], drawn).replace(story.GLUE, " ")
 
     def test_kept(self) -> None:
         assert self.verdict([[0, 1]], [[0.9, 0.1]], [0.5]) == "kept in every round of all 4 runs"
@@ -215,17 +215,14 @@ class TestWords:
         assert self.verdict([[0.51, 0.49]], [[0.9, 0.1]], [0.5]) == "over in 100 % of the rounds, by little"
 
     def test_no_share_reads_as_nothing_or_everything_when_it_is_not(self) -> None:
-        assert words.percent(0.001) == "less than 1 %"
-        assert words.percent(0.9999) == "more than 99 %"
-        assert words.percent(1.0) == "100 %"
-        assert words.percent(0.5) == "50 %"
+        told = [words.percent(share).replace(story.GLUE, " ") for share in (0.001, 0.9999, 1.0, 0.5)]
+        assert told == ["less than 1 %", "more than 99 %", "100 %", "50 %"]
 
     def test_numbers(self) -> None:
         assert [words.number(x) for x in (0, 12345.6, -5.678, 0.0123)] == ["0", "12,346", "-5.68", "0.0123"]
         assert [short(x) for x in (0, 1500, -2e6, 0.25)] == ["0", "1.5k", "\N{MINUS SIGN}2M", "0.25"]
-        assert re.fullmatch(
-            "10 of 10 \\(69\N{EN DASH}100%\\)", words.safe_share(results(simulated("three-arms-v1", 10))[0].policies[0])
-        )
+        told = words.safe_share(results(simulated("three-arms-v1", 10))[0].policies[0])
+        assert told == f"10 of 10 (69\N{EN DASH}100{story.GLUE}%)"
 
 
 @pytest.mark.parametrize("run", ["x", None, {}, sf.Run])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import surefoot as sf
 from surefoot.reporting import figures, story, words
-from surefoot.reporting.courses import CostCourse, changes, drifts, mean_costs
+from surefoot.reporting.courses import Change, CostCourse, changes, drifts, mean_costs
 from surefoot.reporting.data import of_figure
 from surefoot.reporting.pages import smaller
 from surefoot.reporting.report import write_report
@@ -142,7 +143,7 @@ class TestHow:
 
     def of(self, strategy: Any) -> tuple[str, str]:
         found = shown({"p": strategy}, self.costs, [0.5, 0.5], guardrails=("spend", "refusals"))
-        return story.how(only(found), found), story.sentence(only(found), found).text
+        return story.how(only(found), found), story.sentence(only(found), found).text.replace(story.GLUE, " ")
 
     def test_kept(self) -> None:
         assert self.of([0.0, 1.0]) == ("kept", "kept both guardrails in every round of all 2 runs.")
@@ -175,7 +176,7 @@ class TestHow:
 
         (found,) = results(sf.simulate(scenario, {"p": made}, 2, workers=1))
         assert only(found).final["violating_runs"] == 1
-        assert story.sentence(only(found), found).text.startswith(told)
+        assert story.sentence(only(found), found).text.replace(story.GLUE, " ").startswith(told)
 
     def test_far_over_in_a_few_rounds_is_not_little_although_the_average_is_low(self) -> None:
         how, told = self.of([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * (HORIZON - 2))
@@ -202,7 +203,8 @@ def test_the_gain_is_what_the_baseline_loses_more_in_the_same_rounds() -> None:
     assert a.baseline == pytest.approx(given[:, 1].mean())
     assert story.of_gain(b).startswith("lost as much as the baseline")
     share = abs(given[:, 0].mean() / given[:, 1].mean() - 1)
-    assert f"{share:.0%}".replace("%", " %") in story.of_gain(c) or f"{100 * share:.2g} %" in story.of_gain(c)
+    told = story.of_gain(c).replace(story.GLUE, " ")
+    assert f"{100 * share:.0f} %" in told or f"{100 * share:.2g} %" in told
     assert ("less" if given[:, 0].mean() < given[:, 1].mean() else "more") in story.of_gain(c)
     without = shown({"a": [0.25, 0.75]}, sf.costs.Fixed([[0.3, 0.1]]), [0.5], losses)
     assert only(without).gain is None
@@ -296,6 +298,17 @@ def test_figures_mark_changes_and_limits(free: ScenarioResult) -> None:
         (axes,) = figures.costs(calm, Look(["calm"])).axes
         assert axes.get_ylim()[1] > 0.5  # the limit is in sight, however far below it one stays
         assert sum(len(lines) for lines in marked(figures.allocation(free), "change")) == 3  # one a policy
+
+
+def test_words_beside_a_change_stand_where_no_curve_is() -> None:
+    with styled():
+        for course, top in (([0.9, 0.8, 0.1], False), ([0.1, 0.2, 0.9], True)):
+            _, axes = figures.canvas(1)
+            axes.set_ylim(0, 1)
+            policy = SimpleNamespace(series=lambda column, y=course: np.array([0, 30, 60] if column == "round" else y))
+            still = SimpleNamespace(series=lambda column: np.array([0, 30, 60]) if column == "round" else np.zeros(3))
+            found = [Change(30, "losses")]
+            assert figures.is_free_above(axes, [policy, still], "regret", found) == top  # type: ignore[list-item]
 
 
 def test_what_flattens_costs_is_cut_off_and_named() -> None:
@@ -431,7 +444,7 @@ class TestThePage:
         both = results(sf.Run.joined(runs))
         lines = story.overall(both, standings(both))
         assert [(line.name, line.how) for line in lines] == [("1 of 2", "kept"), ("1 of 2", "broken")]
-        began = "kept the guardrails, as often as delta asks: safe. Of these safe has the least regret"
+        began = "kept the guardrails as often as delta requires: safe. Of these safe has the least regret"
         assert lines[0].text.startswith(began)
         assert lines[0].text.endswith("and lost about as much as the baseline.")
         one = write_report(sf.Run.joined(runs), tmp_path / "one", only=["jump-v1"]).read_text()
@@ -456,7 +469,8 @@ def test_many_policies_share_sentences() -> None:
     lines = story.story(found)
     assert [(line.name, line.how) for line in lines] == [("6 of 9", "kept"), ("1 of 9", "close"), ("2 of 9", "broken")]
     assert lines[1].text.startswith('nearly kept them: "a, b". Of these "a, b" lost least: ')
-    assert lines[2].text.startswith("broke them: free, more. Of these free lost least: 75 % less than the baseline")
+    began = "broke them: free, more. Of these free lost least: 75 % less than the baseline"
+    assert lines[2].text.replace(story.GLUE, " ").startswith(began)
 
 
 def test_drawings_are_made_smaller_and_say_the_same(tmp_path: Path) -> None:

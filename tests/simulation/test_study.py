@@ -7,6 +7,8 @@ import pytest
 
 import surefoot as sf
 from surefoot.policies import REGISTRY
+from surefoot.reporting import story
+from surefoot.reporting.results import results
 from surefoot.rules import Floats
 from surefoot.simulation.episode import Factory
 from surefoot.simulation.study import EXAMPLE, Study, StudyError
@@ -465,6 +467,23 @@ def test_only_what_was_changed_is_run_again(halting: type[Halting], folder: Path
     ):
         Study.parse(changed, folder, "study.toml", resume=before).run(workers=1)
     assert set(halting.played) == {SECOND}
+
+
+def test_the_study_of_own_arms_on_the_page_has_the_verdict_that_the_page_shows(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = page[page.index("## Your own arms") : page.index("## Running")]
+    arms, study = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("csv", "toml"))
+    assert arms is not None
+    assert study is not None
+    (tmp_path / "arms.csv").write_text(arms[1])
+    (found,) = results(Study.parse(study[1], tmp_path, "own.toml").run())
+    shown = " ".join(page.replace("\n>", " ").split())
+    for line in story.story(found):
+        assert f"{line.name} {line.text}".replace(story.GLUE, " ") in shown
+    assert list(found.arms) == ["flagship", "fast", "in-house"]
+    safe = found.problem.safe
+    assert safe is not None
+    assert safe.strategy.tolist() == [0.0, 0.0, 1.0]
 
 
 def test_the_study_on_the_page_runs(tmp_path: Path) -> None:

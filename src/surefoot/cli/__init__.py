@@ -393,7 +393,7 @@ def serve(
 
 @app.command()
 def replay(experiment: Name, db: Db = DB) -> None:
-    """Fold the whole log of an experiment, and compare that with the state from its newest checkpoint."""
+    """Compute the state of an experiment from its whole log, and compare it with that from the newest checkpoint."""
     from surefoot.cli.service import check_replay
 
     check_replay(db, experiment)

@@ -108,7 +108,7 @@ def carry_out(
         return
     show_tables(scenarios, console)
     if as_story:
-        console.print(words.verdict_grid(scenarios[0]), highlight=False)
+        console.print(words.verdict_grid(scenarios[0], console.width), highlight=False)
     report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 
@@ -197,7 +197,8 @@ def result_data(policy: PolicyResult, scenario: ScenarioResult) -> dict[str, Any
         for i, name in enumerate(scenario.guardrails)
     ]
     return {
-        **{"kind": policy.kind, "guardrails": story.how(policy, scenario), "verdict": story.verdict(policy, scenario)},
+        **{"kind": policy.kind, "guardrails": story.how(policy, scenario)},
+        "verdict": story.verdict(policy, scenario).replace(story.GLUE, " "),
         **{"average_costs": costs, "baseline_loss_a_round": policy.baseline, "gain_a_round": policy.gain},
         **policy.final,
     }

@@ -152,7 +152,8 @@ def expected(found: Duration, claims: int) -> str:
     processes = counted(found.workers, "process", "processes")
     return (
         f"{counted(claims, 'claim')} on {processes}: about {duration(found.seconds)}, "
-        f"between {duration(found.low)} and {duration(found.high)}, as measured on this machine just now."
+        f"between {duration(found.low)} and {duration(found.high)}, as measured on this machine just now. "
+        "Code that is not compiled yet adds up to a minute."
     )
 
 

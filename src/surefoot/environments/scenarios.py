@@ -268,7 +268,8 @@ class Table(Scenario):
     path
         The file. Either it has the columns ``success_rate`` and ``value``: playing an arm then leads to a success, with
         loss 1 - value and cost 0, or to a failure, with loss 1 and cost 1. Or it has a column ``loss`` and columns
-        whose names start with ``cost``: the means of coin flips.
+        whose names start with ``cost``: the means of coin flips. A column ``arm`` with texts names the arms, and
+        ``cost_spend`` names a guardrail "spend". Other columns are ignored.
     thresholds
         One per cost, or a number for all of them. A success rate of at least 0.9 is a threshold of 0.1.
     horizon, delta
@@ -283,10 +284,12 @@ class Table(Scenario):
     --------
     >>> import pathlib, tempfile, surefoot as sf
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "arms.csv"
-    >>> _ = path.write_text("arm,success_rate,value\n0,0.9,0.2\n1,0.4,0.8\n")
+    >>> _ = path.write_text("arm,loss,cost_spend\nin-house,0.5,0.1\nflagship,0.1,0.6\n")
     >>> scenario = sf.Table(path, thresholds=0.5, horizon=1000)
     >>> scenario.id, scenario.mean_costs, scenario.problem.safe.strategy
     ('arms', array([[0.1, 0.6]]), array([1., 0.]))
+    >>> scenario.arms, scenario.guardrails
+    (('in-house', 'flagship'), ('spend',))
     """
 
     def __init__(
@@ -313,8 +316,24 @@ class Table(Scenario):
             problem,
             losses,
             CoinCosts(means),
-            about=f"{means.shape[1]} arms out of the table {name}.",
+            about=f"{means.shape[1]} arms from the table {name}.",
+            arms=arm_names(columns),
+            guardrails=guardrail_names(columns),
         )
+
+
+def arm_names(columns: dict[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Names of the arms, if a table has texts for them, each another one."""
+    given = columns.get("arm", np.array([]))
+    names = tuple(given.tolist()) if given.dtype == object else ()
+    return names if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names) else ()
+
+
+def guardrail_names(columns: dict[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Names of the guardrails, if the columns of costs have them."""
+    names = tuple(name.removeprefix("cost_") for name in columns if name.startswith("cost"))
+    worded = all(name and not name.isdecimal() and not name.startswith("cost") for name in names)
+    return names if worded and "success_rate" not in columns else ()
 
 
 def is_scalar(value: object) -> bool:

@@ -20,7 +20,7 @@ from surefoot.experiments.quantities import (
     objective_from,
 )
 from surefoot.problem import DELTA, HORIZON, Problem, SafeStrategy
-from surefoot.rules import SHARE, SUM_TOLERANCE, Range, RuleError, choice, number, shown
+from surefoot.rules import SHARE, SUM_TOLERANCE, Range, RuleError, choice, hint, number, shown
 
 TIMEOUT = Range(0, 1e9, open_low=True)
 MARGIN = Range(0, 1, open_high=True)
@@ -276,7 +276,7 @@ def checked_baseline(baseline: Any, arms: tuple[str, ...]) -> str | dict[str, fl
     """Return the baseline: an arm, or shares of arms that sum to 1."""
     if isinstance(baseline, str):
         if baseline not in arms:
-            raise RuleError("baseline", "be one of the arms", baseline)
+            raise RuleError("baseline", "be one of the arms", baseline, f"{shown(baseline)}{hint(baseline, arms)}")
         return baseline
     if not isinstance(baseline, Mapping):
         raise RuleError("baseline", "be an arm or a table of shares by arm", baseline)

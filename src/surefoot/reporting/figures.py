@@ -180,7 +180,9 @@ def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
         axes.axhline(0, color=INK, lw=0.8)
         if column == "violation":
             axes.set_ylim(bottom=0.0, top=None if any(p.final["violation"] > 0 for p in group) else 1.0)
-        mark_changes(axes, changes(scenario), named=not place, top=column != "violation")
+        mark_changes(
+            axes, changes(scenario), named=not place, top=is_free_above(axes, group, column, changes(scenario))
+        )
         thousands(axes, y=True)
     panels[-1].set_xlabel("round")
     return figure
@@ -215,6 +217,22 @@ def draw_courses(
         lines = textwrap.wrap("no violation: " + ", ".join(map(label, still)), 50)
         axes.annotate("\n".join(lines), (0.02, 0.98), xycoords="axes fraction", color=INK, fontsize=8, va="top")
     label_ends(axes, ends, look, height)
+
+
+def is_free_above(axes: Axes, policies: list[PolicyResult], column: str, found: list[Change]) -> bool:
+    """True if words beside the changes hide less of the bands at the top of the axes than at the bottom.
+
+    A course that stays at 0 is on the axis or the line of 0, where words do not hide it.
+    """
+    low, high = axes.get_ylim()
+    rounds = [one.after for one in found]
+    policies = [policy for policy in policies if np.any(policy.series(column + "_q90"))] or policies
+    ends = [
+        np.interp(rounds, policy.series("round"), policy.series(column + end))
+        for policy in policies
+        for end in ("_q10", "_q90")
+    ]
+    return bool(rounds) and high - float(np.max(ends)) > float(np.min(ends)) - low
 
 
 def mark_changes(axes: Axes, found: list[Change], named: bool = True, top: bool = True) -> None:

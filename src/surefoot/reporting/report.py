@@ -274,7 +274,7 @@ class Page:
             "facts": facts(scenario),
             "arms": scenario.arms,
             "guardrails": [
-                {"name": guardrail, "threshold": f"{limit:g}", "costs": [f"{cost:.3g}" for cost in costs]}
+                {"name": guardrail, "limit": f"{limit:g}", "costs": [f"{cost:.3g}" for cost in costs]}
                 for guardrail, limit, costs in guardrails
             ],
             "safe": []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -120,10 +121,21 @@ def gain_over_baseline(cell: Cell) -> tuple[float, Interval] | None:
     return float(ends["baseline_loss"].mean()) / rounds, mean_interval((ends["baseline_loss"] - ends["loss"]) / rounds)
 
 
+def option(value: Any) -> str:
+    """An option as one would write it; a confidence bound with its settings.
+
+    >>> option({"name": "betting", "sides": "upper", "bets": 20})
+    'betting(sides=upper, bets=20)'
+    """
+    if not isinstance(value, Mapping) or "name" not in value:
+        return str(value)
+    return f"{value['name']}({', '.join(f'{key}={given}' for key, given in value.items() if key != 'name')})"
+
+
 def policy_of(part: dict[str, Any], cell: Cell) -> PolicyResult:
     """The result of a policy in a scenario, from its last checkpoint alone."""
     described, (final,) = part["policies"][cell.policy], summarise(cell, last=True)
-    options = ", ".join(f"{key}={value}" for key, value in described["options"].items() if value is not None)
+    options = ", ".join(f"{key}={option(value)}" for key, value in described["options"].items() if value is not None)
     seconds = part["policy_seconds"].get(cell.policy)
     gained = gain_over_baseline(cell)
     return PolicyResult(

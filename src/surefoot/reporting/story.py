@@ -121,7 +121,7 @@ def share_of(policy: PolicyResult) -> str:
     if policy.gain is None or not policy.baseline:
         return "infinitely"
     share = abs(policy.gain.value) / policy.baseline
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{share:.0%}".replace("%", " %")
+    return f"{100 * share:.2g}{GLUE}%" if share < 0.1 else percents(share)
 
 
 def policy_costs(policy: PolicyResult, scenario: ScenarioResult) -> CostCourse:
@@ -166,10 +166,19 @@ def beside(value: float, limit: float) -> str:
 def percent(share: float) -> str:
     """A share as text. Rounding never turns a share above 0 into 0 %, or one below 1 into 100 %."""
     if 0 < share < 0.01:
-        return "less than 1 %"
+        return f"less than 1{GLUE}%"
     if 0.99 < share < 1:
-        return "more than 99 %"
-    return f"{share:.0%}".replace("%", " %")
+        return f"more than 99{GLUE}%"
+    return percents(share)
+
+
+def percents(share: float, digits: int = 0) -> str:
+    """A share in percent, kept on one line.
+
+    >>> percents(0.6284, 1) == "62.8" + GLUE + "%"
+    True
+    """
+    return f"{100 * share:.{digits}f}{GLUE}%"
 
 
 def quoted(names: Sequence[str]) -> str:
@@ -215,7 +224,7 @@ def overall(scenarios: Sequence[ScenarioResult], standing: Sequence[Standing]) -
     """The verdict on all scenarios together."""
     lines = []
     for safe, done, words in (
-        (True, KEPT, "kept the guardrails, as often as delta asks"), (False, BROKEN, "did not keep the guardrails")
+        (True, KEPT, "kept the guardrails as often as delta requires"), (False, BROKEN, "did not keep the guardrails")
     ):  # fmt: skip
         them = [one for one in standing if one.safe == safe]
         if not them:
@@ -244,9 +253,7 @@ def gain_over(name: str, scenarios: Sequence[ScenarioResult]) -> str:
         return ""
     if abs(gain) < 5e-3 * baseline:
         return ", and lost about as much as the baseline"
-    return f", and lost {abs(gain) / baseline:.0%} {'less' if gain >= 0 else 'more'} than the baseline".replace(
-        "%", " %"
-    )
+    return f", and lost {percents(abs(gain) / baseline)} {'less' if gain >= 0 else 'more'} than the baseline"
 
 
 def baseline_of(scenario: ScenarioResult) -> str:
@@ -257,7 +264,7 @@ def baseline_of(scenario: ScenarioResult) -> str:
     arms = [(scenario.arms[a], share) for a, share in enumerate(safe.strategy.tolist()) if share > 0]
     if len(arms) == 1:
         return arms[0][0]
-    shown = " and ".join(f"{share:.0%} {arm}" for arm, share in arms[:3]).replace("%", " %")
+    shown = " and ".join(f"{percents(share)} {arm}" for arm, share in arms[:3])
     return shown + (f" and {len(arms) - 3} more" if len(arms) > 3 else "")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import BROKEN, MARKS, averages, baseline_of, below_zero, story, verdict
+from surefoot.reporting.story import BROKEN, GLUE, MARKS, averages, baseline_of, below_zero, percents, story, verdict
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -25,7 +27,10 @@ def with_interval(policy: PolicyResult, column: str) -> str:
 def mean_of(final: Mapping[str, Any], column: str) -> str:
     """A mean of a summary, with half the width of its 95 % interval."""
     value, high = final[column], final[f"{column}_high"]
-    return number(value) if high is None or math.isnan(high) else f"{number(value)} ± {number(high - value)}"
+    if high is None or math.isnan(high):
+        return number(value)
+    half = high - value
+    return f"{number(value)} ± {half:,.0f}" if half >= 1 and abs(value) >= 100 else f"{number(value)} ± {number(half)}"
 
 
 def number(value: float) -> str:
@@ -39,7 +44,9 @@ def safe_share(policy: PolicyResult) -> str:
     """Runs without any violation, and the exact interval of their share."""
     final = policy.final
     low, high = 1 - final["violating_share_high"], 1 - final["violating_share_low"]
-    return f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{high:.0%})"
+    return (
+        f"{final['seeds'] - final['violating_runs']} of {final['seeds']} ({100 * low:.0f}\N{EN DASH}{percents(high)})"
+    )
 
 
 STANDING = (
@@ -58,7 +65,11 @@ def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
     rank = "\N{EN DASH}" if one.rank is None else str(one.rank)
     span = "" if one.ranks is None or one.ranks[0] == one.ranks[1] else f" ({one.ranks[0]} to {one.ranks[1]})"
     played = "" if one.scenarios == scenarios else f" (in {one.scenarios} of {scenarios})"
-    share = f"{one.unsafe_runs} of {one.runs} ({one.unsafe.low:.1%} to {one.unsafe.high:.1%})" if one.runs else ""
+    share = (
+        f"{one.unsafe_runs} of {one.runs} ({percents(one.unsafe.low, 1)} to {percents(one.unsafe.high, 1)})"
+        if one.runs
+        else ""
+    )
     return (
         rank + span,
         one.policy + played,
@@ -176,14 +187,14 @@ def gain(policy: PolicyResult) -> str:
     if policy.gain is None or not policy.baseline:
         return ""
     value, high = policy.gain.value / policy.baseline, policy.gain.high / policy.baseline
-    return f"{value:.1%}" if math.isnan(high) else f"{value:.1%} ± {high - value:.1%}"
+    return percents(value, 1) if math.isnan(high) else f"{percents(value, 1)} ± {percents(high - value, 1)}"
 
 
 def gain_share(policy: PolicyResult) -> str:
     """The same as a share alone."""
     if policy.gain is None or not policy.baseline:
         return ""
-    return f"{policy.gain.value / policy.baseline:.0%}"
+    return percents(policy.gain.value / policy.baseline)
 
 
 def table(scenario: ScenarioResult) -> Table:
@@ -196,7 +207,7 @@ def table(scenario: ScenarioResult) -> Table:
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     columns = ["policy", "guardrails", "average / limit", "gain", "regret", "violation"]
     shown = [
-        (policy.name, verdict(policy, scenario), "".join(averages(policy, scenario, 1)), gain_share(policy),
+        (policy.name, verdict(policy, scenario), in_two("".join(averages(policy, scenario, 1))), gain_share(policy),
          number(policy.final["regret"]), number(policy.final["violation"]))
         for policy in scenario.policies
     ]  # fmt: skip
@@ -206,6 +217,15 @@ def table(scenario: ScenarioResult) -> Table:
     for row in shown:
         made.add_row(*(escape(row[i]) for i in kept))
     return made
+
+
+def in_two(average: str) -> str:
+    r"""An average on two lines, the name above its numbers, so that a narrow table breaks it nowhere else.
+
+    >>> in_two(f"late 2 0.1 to 0.2{GLUE}/{GLUE}0.3").replace(GLUE, " ")
+    'late 2\n0.1 to 0.2 / 0.3'
+    """
+    return re.sub(rf" (?=[-+.\de]+(?: to [-+.\de]+)?{GLUE}/)", "\n", average, count=1)
 
 
 def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
@@ -223,14 +243,14 @@ def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
     return lines
 
 
-def verdict_grid(scenario: ScenarioResult) -> Table:
-    """The verdict on a scenario, for the terminal."""
+def verdict_grid(scenario: ScenarioResult, width: int) -> Table:
+    """The verdict on a scenario, for a terminal of some width. Rich would break lines at non-breaking spaces."""
     from rich.markup import escape
     from rich.table import Table
 
     made = Table.grid(padding=(0, 1))
     made.add_column(width=1)
-    made.add_column(max_width=110)
+    made.add_column()
     for mark, text in told(scenario):
-        made.add_row(mark, escape(text))
+        made.add_row(mark, escape(textwrap.fill(text, max(20, min(110, width - 2)), break_on_hyphens=False)))
     return made

@@ -53,12 +53,12 @@ id = "lower-bound-v1"
 name = "nu_2"                   # what tables and figures call it; the id if left out
 instance = 2
 horizon = 20_000
-# feedback.delay = 20           # rounds until an outcome is told; losses, repeats and time-outs are in docs/lab.md
+# feedback.delay = 20           # rounds until an outcome is reported; losses, repeats and time-outs are in docs/lab.md
 
 # A scenario may also come from a table of arms, in a CSV or Parquet file beside this one:
 # [[scenarios]]
-# table = "arms.csv"            # columns success_rate and value; or loss, and cost_1, cost_2, ...
-# thresholds = [0.5]            # one per cost
+# table = "arms.csv"            # columns arm, loss and cost_NAME for each guardrail; or success_rate and value
+# thresholds = [0.5]            # the limits, one per cost
 # horizon = 50_000
 
 # Any value of a scenario or a policy may be a grid: every combination is run (docs/studies.md).
