@@ -80,14 +80,18 @@ class Load:
         elif taken.status_code != 503:  # the decision was acknowledged
             self.wrong.append(taken.text)
 
-    def wait_for(self, n: int) -> None:
-        """Return when so many more decisions are acknowledged."""
-        goal = len(self.decided) + n
+    def wait_for(self, n: int, unlogged: bool = False) -> None:
+        """Return when so many more decisions are acknowledged, or are served without the database."""
+        goal = self._count(unlogged) + n
         for _ in range(3000):
-            if len(self.decided) >= goal:
+            if self._count(unlogged) >= goal:
                 return
             time.sleep(0.02)
-        raise AssertionError(f"{len(self.decided)} of {goal} decisions after a minute; refused with {self.refused}")
+        found = self._count(unlogged)
+        raise AssertionError(f"{found} of {goal} decisions after a minute; refused with {self.refused}")
+
+    def _count(self, unlogged: bool) -> int:
+        return self.unlogged if unlogged else len(self.decided)
 
 
 def check(server: Server, load: Load, db: str) -> None:
