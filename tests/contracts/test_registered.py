@@ -56,7 +56,7 @@ for policy_name, policy_class in REGISTRY.items():
 Test_colb_paper = contract("colb", PAPER, MirrorDescentContract, learnt_share=SLOW)
 Test_solb_paper = contract("solb", PAPER, MirrorDescentContract, learnt_share=SLOW)
 Test_solb_guaranteed = contract("solb", {"preset": "guaranteed", "confidence": "eb-mixture"})
-Test_solb_led = contract("solb", {"preset": "led"}, proposal_keeps_limits=False)  # those of some rounds ago
+Test_solb_practical = contract("solb", {"preset": "practical"})
 DOUBLING = {**PAPER, "learning_rate": "doubling"}
 Test_colb_doubling = contract("colb", DOUBLING, MirrorDescentContract, doubling=True)
 Test_solb_weighted_doubling = contract(

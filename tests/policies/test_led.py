@@ -23,19 +23,21 @@ def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
     policy = sf.SOLB(problem, 5, preset="led", follower_share=share)
     diamond = problem.safe
     assert diamond is not None
-    most = 0.9 if share is None else 0.98
+    most = 0.95 if share is None else 0.98
     twin, shares = Losses(4, 3000), Shares(math.log(3000), most)
     evidence, trio = math.log(4 * 2 / 0.05), policy._state.trio
     plans = trio.strategies.copy()
     weights, own, q = trio.safe_weights.copy(), trio.proposal_weights.copy(), shares.q
-    active = by_arm = kept = solved = cut = moved = far = tried = own_sake = 0
+    active = by_arm = kept = solved = cut = moved = far = tried = own_sake = left = 0
     for t, (decision, loss) in enumerate(play(policy, 3000, 9, change=2000), start=1):
         arm, known, upper = decision.arm, policy._state.known, policy.upper_costs
         in_play = float(q[0] * own[0] + q[2] * own[2])
         cut += twin.mean > in_play / (4 * twin.rate)
         shares.weigh(plans, decision.propensity, arm, loss - twin.mean)
         same = bool((policy.proposal == twin.proposal).all())
-        changed, keeps = twin.take_in(arm, loss, decision.propensity, in_play, int(known.counts[arm]), same)
+        fits, count = bool((known.lower @ twin.proposal <= problem.limits + 1e-10).all()), int(known.counts[arm])
+        left += not fits and twin.kept < 15 and not looks(count)
+        changed, keeps = twin.take_in(arm, loss, decision.propensity, in_play, count, same, fits)
         if changed:
             shares.restart()
         seen = len(twin.diaries[arm].before) + len(twin.diaries[arm].late)
@@ -86,7 +88,7 @@ def test_rounds_follow_their_twins(safe: str, share: float | None) -> None:
         assert policy.safe_weight == pytest.approx(q @ weights, abs=1e-9)
         moved += bool(q[1] < most)
     # the branches were taken
-    assert min(active, solved - 300, kept - 500, moved - 3, far, twin.restarts) >= 1
+    assert min(active, solved - 300, kept - 500, moved - 3, far, left, twin.restarts) >= 1
     assert cut > 10
     assert tried > 0
     assert own_sake > 0 or safe != "an arm"
@@ -138,7 +140,7 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
         ("safe_weights", [0.99, 0.99, 0.99], "state.trio.safe_weights must be at most .* for these plans, got 0.99"),
         ("proposal_weights", [1.0, 1.0, 1.0], "state.trio.proposal_weights must be at most .* for these plans, got 1"),
         ("shares", [0.1, 0.8, 0.2], "state.trio.shares must sum to 1, got a sum of 1.1"),
-        ("shares", [0.03, 0.95, 0.02], "state.trio.shares must leave the program at most 0.9, got 0.95"),
+        ("shares", [0.01, 0.97, 0.02], "state.trio.shares must leave the program at most 0.95, got 0.97"),
     ):
         trio = {**data["state"]["trio"], field: value}
         with pytest.raises(ValueError, match=message):
@@ -147,7 +149,9 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
         sf.SOLB.from_dict({**data, "state": {**data["state"], "batch_rounds": [16.0]}})
 
 
-@pytest.mark.parametrize(("n_arms", "m", "share"), [(5, 1, 0.1), (8, 0, 0.1), (4, 2, 0.1), (9, 1, 0.01), (3, 3, 0.01)])
+@pytest.mark.parametrize(
+    ("n_arms", "m", "share"), [(5, 1, 0.05), (8, 0, 0.05), (4, 2, 0.05), (9, 1, 0.01), (3, 3, 0.01)]
+)
 def test_the_usual_share_of_the_follower_is_small_with_many_arms_or_guardrails(
     n_arms: int, m: int, share: float
 ) -> None:
@@ -160,12 +164,15 @@ def test_the_usual_share_of_the_follower_is_small_with_many_arms_or_guardrails(
 
 def test_the_share_of_the_follower_is_an_option_of_this_preset() -> None:
     problem = problem_of("an arm", 3000)
-    usual, small = (sf.SOLB(problem, 5, preset="led", follower_share=share) for share in (0.1, 0.02))
-    for policy in (usual, small, sf.SOLB(problem, 5, preset="led")):
-        for _ in play(policy, 700, 3):
-            assert policy._state.trio.shares[1] <= policy._state.trio.most_of_program
-    assert usual._state.trio.shares[1] <= 0.9 < small._state.trio.shares[1]
-    assert (policy.strategy == usual.strategy).all()
+    large, same, small = (sf.SOLB(problem, 5, follower_share=share) for share in (0.1, 0.05, 0.02))
+    usual = sf.SOLB(problem, 5)
+    largest = [
+        max(float(policy._state.trio.shares[1]) for _ in play(policy, 2900, 3)) for policy in (large, same, small)
+    ]  # fmt: skip
+    assert largest[0] <= 0.9 < largest[1] <= 0.95 < largest[2] <= 0.98
+    for _ in play(usual, 2900, 3):
+        pass
+    assert (usual.strategy == same.strategy).all()
     assert small.to_dict()["options"]["follower_share"] == 0.02
     assert sf.SOLB.from_dict(json.loads(json.dumps(small.to_dict()))).to_dict() == small.to_dict()
     for preset, share, message in (

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 FIRST = np.array([0.05, 0.9, 0.05])
 
 
-def shares(lost: Array, rate: float, most: float = 0.9) -> Array:
+def shares(lost: Array, rate: float, most: float) -> Array:
     """The minimum of lost @ q + sum(q / s - 1 - ln(q / s)) / rate over shares q with q[1] <= most, by bisection."""
     heights = 1 / FIRST + rate * lost
 
@@ -54,7 +54,7 @@ def foreseen(
 class Shares:
     """The shares of three plans, and what they are found from."""
 
-    def __init__(self, log_rounds: float, most: float = 0.9) -> None:
+    def __init__(self, log_rounds: float, most: float) -> None:
         self.bound, self.most = 11 + 2 * log_rounds, most
         self.restart()
 
@@ -97,9 +97,9 @@ class Losses:
         return self.met / max(1, self.rounds)
 
     def take_in(
-        self, arm: int, loss: float, played: float, share: float, count: int, in_doubt: bool
+        self, arm: int, loss: float, played: float, share: float, count: int, in_doubt: bool, fits: bool
     ) -> tuple[bool, bool]:  # fmt: skip
-        """Whether losses have changed, and whether the proposal is kept.
+        """Whether losses have changed, and whether the proposal is kept, which it may be only if it fits the limits.
 
         A baseline that is cut makes steps of just 1/4, so rounding may decide; then the answer is the one given.
         """
@@ -115,7 +115,7 @@ class Losses:
             return True, False
         length = self.rate**2 * float((self.batch**2).sum())
         short = in_doubt if abs(length - 1 / 16) < 1e-9 else length < 1 / 16
-        if short and self.kept < 16 and not looks(count):
+        if short and self.kept < 16 and not looks(count) and fits:
             return False, True
         self.closed += float((self.batch**2).sum())
         self.rate = min(self.rate, math.sqrt(self.n_arms * math.log(self.horizon) / (1 + self.closed)))

@@ -113,9 +113,9 @@ class Slowly:
         return min(side(self.T + mp.sqrt(self.T * Gamma) / self.rho), small)
 
     def led(self) -> mp.mpf:
-        """With the numbers of docs/theory/led.md, section 2, for a share of 1/10, or of 1/100 if K m > 8."""
+        """With the numbers of docs/theory/led.md, section 2, for a share of 1/20, or of 1/100 if K m > 8."""
         few = self.K * self.m <= 8
-        safe, once, squares, root, slope = (45, 624, 72, 40, 1512) if few else (450, 62_400, 432, 400, 86_832)
+        safe, once, squares, root, slope = (90, 2496, 112, 80, 4592) if few else (450, 62_400, 432, 400, 86_832)
         N, L = 1 + self.lnT, 11 + 2 * self.lnT
         C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
         Gamma = (safe * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2

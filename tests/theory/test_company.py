@@ -52,7 +52,7 @@ def test_stated_costs_of_0_are_no_bounds_that_met() -> None:
 def test_slacks_are_negative_where_something_is_wrong() -> None:
     path = company.record_followed(boundary(600), SOLB, "led", 4)
     assert company.company_slack(path) >= 0
-    assert company.company_slack(path._replace(company=path.weights / 21)) < 0  # less than a twentieth
+    assert company.company_slack(path._replace(company=path.weights / 41)) < 0  # less than a fortieth
     assert company.company_slack(path._replace(company=1.01 * path.company)) < 0  # more than there is
     assert company.company_slack(path._replace(weights=np.zeros_like(path.weights), scale=1e-9)) < 0
     assert 0 <= company.leader_slack(path) < math.inf

@@ -82,7 +82,7 @@ def test_step_6_holds_of_these_estimates_on_every_path(batched: bool) -> None:
         plans = 0.999 * rng.dirichlet(np.full(K, 0.3), size=(4, 3)) + 0.001 / K
         arms, v = rng.integers(K, size=n), 10.0 ** rng.uniform(-4, -1)
         losses = np.ones(n) if case % 2 else rng.random(n)
-        shares = Shares(math.log(n))
+        shares = Shares(math.log(n), 0.9)
         u = np.array([1 / n, 1 / n, 1 - 2 / n])
         lost = 0.0
         for t in range(n):

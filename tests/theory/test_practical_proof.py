@@ -514,7 +514,7 @@ def against_the_follower(stubborn: bool) -> tuple[float, float]:
     Whatever the program would play most loses 1, all else 0.3. A stubborn program keeps its share all the same.
     """
     problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
-    policy, rng, true_costs = sf.SOLB(problem, 3), np.random.default_rng(5), [0.2, 0.4, 0.45]
+    policy, rng, true_costs = sf.SOLB(problem, 3, preset="practical"), np.random.default_rng(5), [0.2, 0.4, 0.45]
     plans, learner = plans_of(policy), learner_of(policy)
     lost_to_it, errors, ends, since, at = 0.0, 0.0, 0.0, 0.0, 0.0
     for _ in range(4000):

@@ -1,10 +1,10 @@
-"""The preset "led" of SOLB: much of what "practical" does, with a bound on the mean regret.
+"""The preset "led", SOLB's default: much of what "practical" does, with a bound on the mean regret.
 
 Three plans are played at a time: the proposal of a follower of the regularised leader mixed with what costs least, the
 solution of a linear program, and the proposal mixed with the safe strategy (`kernels/trio.py`). Their shares are found
 with a log-barrier, so regret against the third plan is bounded, and that plan is the one of preset "guaranteed" in
-company: it has at least `follower_share` of the play together with the first, a tenth or, with many arms or guardrails,
-a hundredth (`usual_share`). docs/theory/led.md has the theorem.
+company: it has at least `follower_share` of the play together with the first, a twentieth or, with many arms or
+guardrails, a hundredth (`usual_share`). docs/theory/led.md has the theorem.
 
 Beside "practical"
 
@@ -63,13 +63,16 @@ FOLLOWER_SHARE = Range(0.001, LEAST_SHARE)
 """What the option `follower_share` may be."""
 
 FEW = 8
-"""Up to this many arms times guardrails the follower has `LEAST_SHARE` of the play at least; beyond, `SMALL_SHARE`."""
+"""Up to this many arms times guardrails the follower has `FEW_SHARE` of the play at least; beyond, `MANY_SHARE`."""
 
-SMALL_SHARE = 0.01
-"""Least share of the follower with many arms or guardrails, of which it plays too many for long."""
+FEW_SHARE, MANY_SHARE = 0.05, 0.01
+"""Least share of the follower if none is given; with many arms or guardrails it plays too many of them for long."""
 
 MOST_KEPT = 16.0
 """A proposal is found again after this many rounds at the latest."""
+
+WITHIN = 1e-10
+"""A proposal that is over a limit by no more than this is still in the set: what projections leave."""
 
 
 def usual_share(n_arms: int, n_constraints: int) -> float:
@@ -78,9 +81,9 @@ def usual_share(n_arms: int, n_constraints: int) -> float:
     Examples
     --------
     >>> usual_share(8, 1), usual_share(3, 3)
-    (0.1, 0.01)
+    (0.05, 0.01)
     """
-    return LEAST_SHARE if n_arms * max(1, n_constraints) <= FEW else SMALL_SHARE
+    return FEW_SHARE if n_arms * max(1, n_constraints) <= FEW else MANY_SHARE
 
 
 class LedState(NamedTuple):
@@ -141,7 +144,7 @@ def follow_in_company(state: LedState, arm: int, propensity: float, loss: float)
     changed = enter(follower.record, arm, loss, logarithm) and state.trio.restarts[0] < most_restarts(logarithm)
     if changed:
         forget(follower)
-    elif state.batch_rounds[0] < MOST_KEPT and may_lag(follower, known, arm):
+    elif state.batch_rounds[0] < MOST_KEPT and may_lag(follower, known, arm) and keeps_limits(follower, known):
         return Followed(KEPT, False)
     state.batch_rounds[0] = 0.0
     tune(follower)
@@ -158,6 +161,18 @@ def follow_in_company(state: LedState, arm: int, propensity: float, loss: float)
         for a in range(follower.proposal.size):
             follower.proposal[a] = 1.0 / follower.proposal.size
     return Followed(status, changed)
+
+
+@compiled
+def keeps_limits(follower: Follower, known: KnownCosts) -> bool:
+    """True if the proposal is in the set at the lower bounds, which may have risen since it was found."""
+    for i in range(known.lower.shape[0]):
+        cost = 0.0
+        for a in range(follower.proposal.size):
+            cost += known.lower[i, a] * follower.proposal[a]
+        if cost > follower.limits[i] + WITHIN:
+            return False
+    return True
 
 
 @compiled

@@ -17,7 +17,7 @@ from surefoot.environments.scenario import Scenario
 from surefoot.kernels.layout import layout_of
 from surefoot.kernels.plans import LEAST_SHARE
 from surefoot.kernels.trio import SMALL, Trio, barrier, blend_trio, set_shares, start_trio, stepped, weigh
-from surefoot.policies.led import MOST_KEPT
+from surefoot.policies.led import MOST_KEPT, usual_share
 from surefoot.policies.solb import SOLB
 from surefoot.rules import Floats
 from surefoot.simulation.world import World, policy_seed
@@ -139,12 +139,13 @@ def leader_slack(path: Followed) -> float:
 
 
 def company_slack(path: Followed) -> float:
-    """The proposal has 1/20 of its weight or more of what is played, and safe weights are as small as widths allow."""
-    share = path.company - 0.5 * LEAST_SHARE * path.weights
+    """The proposal has w / c or more of what is played, and safe weights are as small as widths allow."""
+    c = 2.0 / usual_share(path.n_arms, path.limits.size)
+    share = path.company - path.weights / c
     inside = (path.strategies - path.company[:, None] * path.proposals).min()
     sigma = (path.strategies[:-1] / np.maximum(1.0, path.counts[:-1])).sum(axis=1)
     slack = 2.0 * (path.n_arms / len(path.arms)) ** 2
-    most = (45.0 * path.scale * sigma + slack) / path.margin**2 - (1.0 - path.weights[:-1]) ** 2
+    most = (2.25 * c * path.scale * sigma + slack) / path.margin**2 - (1.0 - path.weights[:-1]) ** 2
     return float(min(share.min(), inside, most.min())) + TOLERANCE
 
 

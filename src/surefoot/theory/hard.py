@@ -369,9 +369,9 @@ def led(instance: Instance, *, restarts: float | None = None, follower_share: fl
     --------
     >>> instance = Instance(5, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
     >>> f"{led(instance).total:.3g}"
-    '8.71e+05'
+    '1.56e+06'
     >>> f"{led(instance, restarts=0).total:.3g}"
-    '3.74e+05'
+    '5.76e+05'
     >>> f"{led(instance, restarts=0, follower_share=0.02).total:.3g}"
     '1.13e+06'
     >>> many = Instance(20, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
@@ -384,7 +384,7 @@ def led(instance: Instance, *, restarts: float | None = None, follower_share: fl
     epochs = 1 + (log if restarts is None else float(number("restarts", restarts, AMOUNT)))
     if follower_share is None:
         follower_share = usual_share(n_arms, instance.n_constraints)
-    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 20 or 200: pi >= w / parts
+    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 40 or 200 by default: pi >= w / parts
     gamma = (2.25 * parts * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
     shares = epochs * (4.04 * barrier + 0.78) + 2.51 * math.sqrt(epochs * barrier * (epochs + 5.6 * horizon)) + 2
     fixed = {
