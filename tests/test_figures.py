@@ -89,16 +89,20 @@ def test_the_league_has_the_figures_of_its_appendix() -> None:
     hard, soft = tables("docs/league.md")
     worlds = {world for _, world in league()}
     assert {row["scenario"].strip("`") for row in hard} == {row["scenario"].strip("`") for row in soft} == worlds
-    best = 0
+    best, unsafe = 0, dict.fromkeys(NAMES, 0)
     for row in hard:
         world = row["scenario"].strip("`")
         for name in list(row)[1:]:
             regret, violation, kept, _ = league()[NAMES[name], world]
-            assert (row[name].strip("*"), violation, kept) == (regret, "0", "10"), (name, world)
+            assert row[name].strip("*") == regret, (name, world)
+            unsafe[name] += 10 - int(kept)
+            assert (violation == "0") == (kept == "10")
         least = min(list(row)[1:], key=lambda name: number(row[name]))
         assert [name for name in row if "**" in row[name]] == [least]
         best += least == "SOLB"
-    assert best == 13
+    assert {name: runs for name, runs in unsafe.items() if runs} == {"SOLB": 3}
+    assert "unsafe in 3 of 140 runs" in flat("docs/league.md")
+    assert best == 12
     for row in soft:
         for name in list(row)[1:]:
             assert row[name] == " / ".join(league()[NAMES[name], row["scenario"].strip("`")][:2])
@@ -130,6 +134,16 @@ LINES = {
 }  # fmt: skip
 
 
+PAIR = ("led", "practical")
+
+
+@cache
+def beside_practical() -> dict[str, Row]:
+    """What docs/theory/led.md says of "led" beside "practical", by world."""
+    rows = next(rows for rows in tables("docs/theory/led.md") if "restarts" in rows[0])
+    return {row["scenario"]: row for row in rows}
+
+
 @cache
 def regrets() -> dict[str, Row]:
     """The grid of the appendix: by world, the regret of each policy."""
@@ -146,6 +160,7 @@ def test_the_regrets_of_the_presets_are_those_of_the_appendix() -> None:
     assert {row["scenario"] for row in shown} == set(LINES)
     for row in shown:
         source = regrets()[LINES[row["scenario"]]]
+        assert [row[name] for name in PAIR] == [beside_practical()[LINES[row["scenario"]]][name] for name in PAIR]
         for name in ("practical", "guaranteed", "paper", "oracle"):
             assert row[name] == source[name], (row["scenario"], name)
         assert row["OPB"] == source["opb"]
@@ -154,15 +169,32 @@ def test_the_regrets_of_the_presets_are_those_of_the_appendix() -> None:
 @pytest.mark.parametrize(
     ("world", "share", "words"),
     [
-        ("fresh stochastic", "7", "7 % of it on random scenarios"),
-        ("fresh Beta costs", "6", "6 % if costs vary little"),
-        ("fresh small loss", "0.2", "0.2 % if the best safe strategy hardly loses"),
+        ("fresh stochastic", "8", "8 % of it on random scenarios"),
+        ("fresh Beta costs", "2", "2 % if costs vary little"),
+        ("fresh small loss", "0.3", "0.3 % if the best safe strategy hardly loses"),
     ],
 )
 def test_shares_of_the_papers_regret_follow_from_the_appendix(world: str, share: str, words: str) -> None:
-    practical, paper = (number(regrets()[world][name].split(" ±")[0]) for name in ("practical", "paper"))
-    assert f"{100 * practical / paper:.{len(share.partition('.')[2])}f}" == share
+    led, paper = (number(row.split(" ±")[0]) for row in (beside_practical()[world]["led"], regrets()[world]["paper"]))
+    assert f"{100 * led / paper:.{len(share.partition('.')[2])}f}" == share
     assert words in flat("docs/practical.md")
+
+
+def test_what_pages_say_of_led_beside_practical_follows_from_its_table() -> None:
+    """On how many lines it loses at most a tenth more, and the mean ratio; differences count if they are clear."""
+    within, ratios = 0, []
+    for row in beside_practical().values():
+        found, half = row["led / practical, clean"].strip("()").split(" ± ")
+        if "(" in row["led / practical, clean"]:
+            within += number(found) <= number(half)
+        else:
+            within += number(found) <= 1.1
+            ratios.append(number(found))
+    assert (within, len(beside_practical()), len(ratios)) == (45, 49, 37)
+    assert f"mean of the 37 ratios is {np.mean(ratios):.2f}" in flat("docs/theory/led.md")
+    assert "On 45 of 49 lines" in flat("docs/theory/led.md")
+    for page in ("docs/choosing.md", "CHANGELOG.md"):
+        assert 'at most a tenth more than "practical" in 45 of 49' in flat(page)
 
 
 def test_groups_of_small_settings_are_as_the_page_says() -> None:
@@ -186,17 +218,17 @@ def safety() -> dict[str, tuple[int, int]]:
 
 
 def test_how_much_of_delta_is_used_is_what_the_study_found() -> None:
-    assert safety() == {"practical": (6, 220), "paper": (0, 220), "guaranteed": (2, 220), "led": (5, 220)}
+    assert safety() == {"practical": (6, 220), "paper": (0, 220), "guaranteed": (2, 220), "led": (6, 220)}
     shown = next(rows for rows in tables("docs/practical.md") if "rounds" in rows[0])[1]
     for preset, (bad, runs) in safety().items():
         interval = binomtest(bad, runs).proportion_ci(method="exact")
         low, high = (100 * float(end) for end in interval)
         ends = f"({low:.1f} to {high:.1f} %)" if bad else f"(0 to {high:.1f} %)"
         assert shown[preset] == (f"{bad}: {100 * bad / runs:.1f} % {ends}" if bad else f"none {ends}")
-    assert '"practical" exceeded a limit in 6 runs and "paper" in none' in flat("README.md")
-    assert '"practical" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
+    assert '"led" exceeded a limit in 6 runs and "paper" in none' in flat("README.md")
+    assert '"led" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
     choosing = next(rows for rows in tables("docs/choosing.md") if "preset" in rows[0])
-    assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "5", "2", "0"]
+    assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "6", "2", "0"]
 
 
 @cache
@@ -246,6 +278,7 @@ def test_unsafe_runs_under_attack_are_what_a_simulation_gives(policy: str) -> No
 def test_the_table_of_choosing_is_what_a_simulation_gives() -> None:
     rows = next(rows for rows in tables("docs/choosing.md") if "policy" in rows[0])
     made: dict[str, Any] = {
+        "`SOLB`, led": lambda problem, seed: sf.SOLB(problem, seed, preset="led"),
         "`SOLB`, practical": lambda problem, seed: sf.SOLB(problem, seed, preset="practical"),
         "`SOLB`, guaranteed": lambda problem, seed: sf.SOLB(problem, seed, preset="guaranteed"),
         "`OPB`": sf.OPB,
@@ -261,7 +294,7 @@ def test_the_table_of_choosing_is_what_a_simulation_gives() -> None:
             shown = re.findall(r"-?[\d,]+", row[world])
             for cell, key in zip(shown, ("regret", "regret_low", "regret_high"), strict=True):
                 assert near(cell, one[key]), (world, row["policy"], key)
-            assert one["violating_runs"] == 0
+            assert one["violating_runs"] == ((row["policy"], world) == ("`SOLB`, led", "drifting-v1"))
 
 
 @pytest.mark.filterwarnings("ignore::surefoot.policies.base.Contradiction")
@@ -281,7 +314,7 @@ def test_rehearsals_have_the_figures_of_their_study() -> None:
         counts = [len(unsafe(f"{name}, handling=live")), len(naive), median(naive)]
         assert all(near(cell, value) for cell, value in zip(list(row.values())[2:], counts, strict=True)), name
     words = (
-        r"in `jump-v1` all (\d+) runs are unsafe, for (\d+) rounds .* in `drifting-costs-v1` (\d+), for (\d+) rounds"
+        r"in `jump-v1` (\d+) of 100 runs are unsafe, for (\d+) rounds .* in `drifting-costs-v1` (\d+), for (\d+) rounds"
     )
     said = re.search(words, flat("docs/lab.md"))
     assert said is not None
@@ -380,9 +413,9 @@ def test_the_verdicts_of_the_demo_are_what_it_prints(tmp_path: Path) -> None:
     assert near("88,767", unguarded["violation"])
     assert "regret of -21,698 and a violation of 88,767" in flat("docs/faq.md")
     solb = next(row for row in run.summary().to_pylist() if row["policy"] == "SOLB")
-    assert near("-1,167", solb["regret"])
+    assert near("-1,192", solb["regret"])
     assert (solb["violating_runs"], solb["seeds"], solb["round"]) == (0, 10, 200_000)
-    assert "SOLB has a regret of -1,167 with no violation" in flat("docs/faq.md")
+    assert "SOLB has a regret of -1,192 with no violation" in flat("docs/faq.md")
 
 
 def test_the_regrets_of_one_scenario_on_several_pages_are_theirs() -> None:
@@ -390,8 +423,8 @@ def test_the_regrets_of_one_scenario_on_several_pages_are_theirs() -> None:
     assert short["regret"] == league()["solb", "llm-routing-v1"][0]
     a_round = float(short["regret"]) / 20_000
     assert f"SOLB           {a_round:6.3f} " in text("docs/tutorials/reading-a-report.md")
-    assert middle["regret"] == regrets()["llm-routing-v1"]["practical"].split(" ±")[0]
-    assert long["regret"] == "-1,167"  # by the test above
+    assert middle["regret"] == beside_practical()["llm-routing-v1"]["led"].split(" ±")[0]
+    assert long["regret"] == "-1,192"  # by the test above
 
 
 def test_the_readme_is_short() -> None:

@@ -360,7 +360,7 @@ def test_lists_for_machines() -> None:
     assert listed[0]["kind"] == "hard"
     assert set(listed[0]["allowed"]["preset"]) == {"paper", "guaranteed", "practical", "led"}
     assert listed[0]["allowed"]["confidence"] == list(FAMILY)
-    assert listed[0]["options"]["preset"] == "practical"
+    assert listed[0]["options"]["preset"] == "led"
 
 
 def test_bounds_and_plans_for_machines() -> None:

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import signal
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,10 @@ def test_unsafe_runs_are_counted(tmp_path: Path) -> None:
     ]
     first = dict(zip(head, rows[0], strict=True))
     run = sf.simulate(
-        sf.scenarios.make("three-arms-v1", horizon=300, delta=0.05).drawn_by("counter"), {"p": sf.SOLB}, 20, [300]
+        sf.scenarios.make("three-arms-v1", horizon=300, delta=0.05).drawn_by("counter"),
+        {"p": partial(sf.SOLB, preset="practical")},
+        20,
+        [300],
     )
     regret = run.table.column("regret").to_numpy()
     assert float(first["mean_regret"]) == pytest.approx(regret.mean(), rel=1e-5)

@@ -267,11 +267,16 @@ def test_status_is_in_natural_units() -> None:
     json.dumps(status.to_dict(), allow_nan=False)
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_only_what_was_stated_is_known_at_first() -> None:
     status = sf.Live(make(), 1).status()
     for name, high in (("spend", 2.0), ("answered", 1.0)):
-        for found in status.guardrails[name].arms.values():
+        for arm in ("a", "b"):
+            found = status.guardrails[name].arms[arm]
             assert (found.count, found.mean, found.lower, found.upper) == (0, None, 0.0, high)
+    spend, answered = (status.guardrails[name].arms["c"] for name in ("spend", "answered"))  # the baseline
+    assert spend.count == answered.count == 0
+    assert spend.mean is None is answered.mean
+    assert [spend.lower, spend.upper, answered.lower, answered.upper] == pytest.approx([0.0, 0.1, 0.95, 1.0])
 
 
 def test_the_objective_has_a_direction() -> None:

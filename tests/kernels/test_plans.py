@@ -79,7 +79,7 @@ def test_absurd_estimates_do_not_overflow() -> None:
 def test_an_adversary_that_punishes_the_program_is_left_to_the_follower() -> None:
     """Whatever the program would play most loses 1, all else 0.3: it has to hand over."""
     problem = sf.Problem(3, [0.5], 4000, 0.05, sf.SafeStrategy([1, 0, 0], [0.2]))
-    policy = sf.SOLB(problem, 3)
+    policy = sf.SOLB(problem, 3, preset="practical")
     rng, costs = np.random.default_rng(5), [0.2, 0.4, 0.45]
     shares = []
     for _ in range(4000):

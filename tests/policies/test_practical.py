@@ -240,11 +240,11 @@ def test_solvers_find_something_in_every_round(n_arms: int, m: int) -> None:
         "many-v1", sf.Problem(n_arms, thresholds, 5000, 0.05, safe), sf.losses.Bernoulli(rng.uniform(0, 1, n_arms)),
         sf.costs.Bernoulli(costs),
     )  # fmt: skip
-    run = sf.simulate(scenario, {"it": lambda p, s: sf.SOLB(p, s)}, range(10), [5000], workers=1)
+    run = sf.simulate(scenario, {"it": lambda p, s: sf.SOLB(p, s, preset="practical")}, range(10), [5000], workers=1)
     rows = run.table.to_pylist()
     assert [row["empty_rounds"] for row in rows] == [0] * 10
     if m:
-        policy = sf.SOLB(scenario.problem, 1)
+        policy = sf.SOLB(scenario.problem, 1, preset="practical")
         policy._state.plans.program.limits[:] = -1.0
         policy.tell(policy.ask(), 0.5, [0.0] * m)
         assert policy.empty_rounds == 1

@@ -1,4 +1,4 @@
-"""The preset is the one that is named, or else "practical"; options of another preset are refused."""
+"""The preset is the one that is named, or else the default; options of another preset are refused."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import surefoot as sf
 
 PROBLEM = sf.Problem(4, [0.5], 2000, 0.05, sf.SafeStrategy([0, 0, 0, 1], [0.2]))
 PRESETS = ("paper", "practical", "guaranteed")
+DEFAULT: dict[Any, str] = {sf.SOLB: "led", sf.COLB: "practical"}
 
 ANYWHERE: list[dict[str, Any]] = [
     {},
@@ -43,18 +44,18 @@ def feedback(policy: sf.Policy[Any], rounds: int = 200) -> dict[str, Any]:
 @pytest.mark.parametrize("options", [*ANYWHERE, {"estimator": None}], ids=str)
 @pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
 def test_no_option_chooses_a_preset(cls: Any, options: dict[str, Any]) -> None:
-    """To the bit: the same state as with "practical" by name, which is another one for any other preset."""
+    """To the bit: the same state as with the default by name, which is another one for any other preset."""
     if cls is sf.COLB and "estimator" in options:
         pytest.skip("an option of SOLB")
     left, named, other = (
-        feedback(cls(PROBLEM, 5, **options, **preset)) for preset in ({}, {"preset": "practical"}, {"preset": "paper"})
+        feedback(cls(PROBLEM, 5, **options, **preset)) for preset in ({}, {"preset": DEFAULT[cls]}, {"preset": "paper"})
     )
     assert left == named
-    assert left["options"]["preset"] == "practical"
+    assert left["options"]["preset"] == DEFAULT[cls]
     assert left["state"] != other["state"]
     data = json.loads(json.dumps(left))
     assert cls.from_dict(data).to_dict() == left
-    assert "preset='practical'" in repr(cls.from_dict(data))
+    assert f"preset='{DEFAULT[cls]}'" in repr(cls.from_dict(data))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,9 @@ def test_options_of_the_paper_are_refused_elsewhere(cls: Any, options: dict[str,
     """In a sentence that names the option, the preset that was chosen, and the preset to which the option belongs."""
     ((name, value),) = options.items()
     chosen = {} if preset is None else {"preset": preset}
-    message = rf"^{name} must .* for preset '{preset or 'practical'}' \(.* belongs? to preset 'paper'\), got {value!r}$"
+    message = (
+        rf"^{name} must .* for preset '{preset or DEFAULT[cls]}' \(.* belongs? to preset 'paper'\), got {value!r}$"
+    )
     with pytest.raises(sf.RuleError, match=message) as caught:
         cls(PROBLEM, 5, **options, **chosen)
     assert (caught.value.argument, caught.value.value) == (name, value)
@@ -102,7 +105,7 @@ def test_options_of_the_paper_are_what_they_were() -> None:
 @pytest.mark.parametrize("cls", [sf.SOLB, sf.COLB])
 def test_without_a_horizon_nothing_need_be_said(cls: Any) -> None:
     endless = sf.Problem(4, [0.5], None, safe=PROBLEM.safe)
-    assert feedback(cls(endless, 5))["options"]["preset"] == "practical"
+    assert feedback(cls(endless, 5))["options"]["preset"] == DEFAULT[cls]
     with pytest.raises(ValueError, match="problem must have a horizon for preset 'paper', got horizon=None"):
         cls(endless, 5, preset="paper", learning_rate=0.1)
 
@@ -115,7 +118,7 @@ def test_results_tell_the_preset() -> None:
     }
     told = sf.simulate(scenario, makers, seeds=1, checkpoints=[200], workers=1).provenance["simulations"][0]
     presets = {name: entry["options"]["preset"] for name, entry in told["policies"].items()}
-    assert presets == {"solb": "practical", "moving": "paper"}
+    assert presets == {"solb": "led", "moving": "paper"}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -177,7 +177,7 @@ def edited(data: dict[str, Any], path: str, change: Callable[[Any], Any]) -> dic
     ("path", "change"),
     [
         ("problem/delta", lambda delta: delta * 2),
-        ("state/known/upper", lambda upper: [[bound * 0.999 if bound < 1 else bound for bound in upper[0]]]),
+        ("state/known/upper", lambda upper: [[0.999 * upper[0][0], *upper[0][1:]]]),
         ("state/known/means", lambda means: [[mean * 0.999 for mean in means[0]]]),
     ],
 )

@@ -17,7 +17,7 @@ from surefoot.reporting.data import of_figure
 from surefoot.reporting.pages import smaller
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import PolicyResult, ScenarioResult, results
-from surefoot.reporting.simplex import BEST, PLAYED, PROPOSAL, REST, SAFE, points, subject, two_plans
+from surefoot.reporting.simplex import BEST, PLAYED, PROPOSAL, REST, SAFE, points, several_plans, subject
 from surefoot.reporting.standings import standings
 from surefoot.reporting.style import ARMS, COLOURS, Look, styled
 from surefoot.simulation.world import policy_seed
@@ -381,7 +381,9 @@ def test_colour_and_dashes_tell_every_policy_of_a_league_apart() -> None:
     assert sum(map(look.stands_out, names)) == len(COLOURS)
 
 
-@pytest.mark.parametrize(("preset", "plans"), [("practical", True), ("guaranteed", False), ("paper", False)])
+@pytest.mark.parametrize(
+    ("preset", "plans"), [("led", True), ("practical", True), ("guaranteed", False), ("paper", False)]
+)
 def test_what_the_triangle_says_is_played_is_what_is_played(preset: str, plans: bool) -> None:
     scenario = sf.scenarios.make("three-arms-v1", horizon=2_000)
     policies = {"solb": lambda problem, seed: sf.SOLB(problem, seed, preset=preset, **options)}
@@ -389,7 +391,7 @@ def test_what_the_triangle_says_is_played_is_what_is_played(preset: str, plans: 
     (found,) = results(sf.simulate(scenario, policies, 1, [10, 300, 2_000], workers=1))
     chosen = subject(found)
     assert chosen is not None
-    assert two_plans(found, chosen) == plans
+    assert several_plans(found, chosen) == plans
     for row in chosen.first:
         drawn = points(found, row)
         np.testing.assert_array_equal(drawn[PLAYED], row["strategy"])
@@ -399,7 +401,7 @@ def test_what_the_triangle_says_is_played_is_what_is_played(preset: str, plans: 
         np.testing.assert_allclose(mixed, row["strategy"], atol=1e-6)
         np.testing.assert_allclose([share.sum() for share in drawn.values()], 1.0)
     caption = next(one for one in figures.figures(found, Look(["solb"])) if one.name == "simplex").caption
-    assert ("two plans" in caption) == plans
+    assert ("several plans" in caption) == plans
 
 
 @pytest.fixture(scope="module")

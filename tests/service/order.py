@@ -19,14 +19,14 @@ LATE = 2
 """Calls after which a miss is reported: 100 decisions later. A hit is reported at once."""
 
 
-def share_over_the_limit(api: Api, seed: int, calls: int, late: int = LATE) -> float:
+def share_over_the_limit(api: Api, seed: int, calls: int, late: int = LATE, delta: float = 0.05) -> float:
     """Run an experiment; return the share of calls whose strategy costs more than the limit in truth."""
     name = f"order-{seed}"
     drawn = np.random.default_rng([seed, 2])
     with mock.patch.object(os, "urandom", drawn.bytes):  # the key of the draws: the same run for the same seed
         api.create(
             name=name, arms=["bold", "base"], objective={"maximise": "quality"}, baseline="base",
-            guardrails=[{"name": "miss", "at_most": LIMIT}], baseline_costs={"miss": COSTS["base"]},
+            guardrails=[{"name": "miss", "at_most": LIMIT}], baseline_costs={"miss": COSTS["base"]}, delta=delta,
         )  # fmt: skip
     generator, over = np.random.default_rng([seed, 1]), 0
     coming: list[list[dict[str, Any]]] = [[] for _ in range(late)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def print_policies(as_json: bool = False) -> None:
     add_columns(listed, REGISTRY, "policy", "guardrails", "what it is", "options")
     for name, cls in REGISTRY.items():
         named = f" ({', '.join(presets(cls))})" if presets(cls) else ""
-        options = settings(policy_options(cls)).replace("preset = 'practical'", f"preset = 'practical'{named}")
+        options = re.sub(r"^preset = .*$", rf"\g<0>{named}", settings(policy_options(cls)), flags=re.M)
         listed.add_row(name, KINDS[cls.kind], words(cls), options)
     Console().print(listed)
 

@@ -522,8 +522,15 @@ STEPS = cast(
 
 
 def known_of(known: KnownCosts) -> tuple[Any, Floats, Floats, Floats]:
-    """Counts, means, lower and upper bounds, all of the same shape."""
-    return np.broadcast_to(known.counts, known.means.shape), known.means, known.lower, known.upper
+    """Counts, means, lower and upper bounds, all of the same shape.
+
+    An arm whose costs are stated has the stated one for an upper bound, or its mean while that is higher.
+    """
+    upper = known.upper
+    if known.exempt >= 0:
+        upper = upper.copy()
+        upper[:, known.exempt] = np.maximum(upper[:, known.exempt], known.means[:, known.exempt])
+    return np.broadcast_to(known.counts, known.means.shape), known.means, known.lower, upper
 
 
 def text(data: bytes) -> str:

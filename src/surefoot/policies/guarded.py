@@ -199,7 +199,7 @@ class Guarded(EstimatesCosts[Any]):
         >>> for _ in range(100):
         ...     policy.observe(0, [0.2])
         >>> policy.round, policy.upper_costs.round(2)
-        (0, array([[0.24, 1.  ]]))
+        (0, array([[0.23, 0.1 ]]))
         """
         arm = self._checked_arm(arm)
         with self._lock:

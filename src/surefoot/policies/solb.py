@@ -99,10 +99,10 @@ class SOLB(Guarded):
     """Safe OMD with Log-Barrier: losses may be adversarial, and every round is safe with probability 1 - delta.
 
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
-    cost under its threshold at the upper confidence bounds. The preset "practical" plays the mean of such a mixture and
-    of the solution of a linear program. Every preset makes the same promise of safety. The paper's regret theorems hold
-    for the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit complexity
-    (the loss of the best safe strategy). "guaranteed" and "led" have bounds on the mean regret (docs/theory/).
+    cost under its threshold at the upper confidence bounds. The presets "led" and "practical" play the mean of such
+    mixtures and of the solution of a linear program. Every preset makes the same promise of safety. The paper's regret
+    theorems hold for the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit
+    complexity (the loss of the best safe strategy). "led" and "guaranteed" have bounds on the mean regret.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ class SOLB(Guarded):
     seed
         Seed of the policy's random generator.
     preset
-        "practical": the same guarantee of safety as the paper's at a fraction of the regret
-        (`surefoot.policies.practical`); "led": mostly a little more regret, with a bound on its mean
-        (`surefoot.policies.led`); "guaranteed": a better bound and more regret; or "paper": the paper to the letter.
+        "led": the same guarantee of safety as the paper's at a fraction of the regret, with a bound on the mean regret
+        (`surefoot.policies.led`); "practical": about the same regret, of which nothing is proved
+        (`surefoot.policies.practical`); "guaranteed": a better bound and more regret; "paper": the paper to the letter.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -132,9 +132,9 @@ class SOLB(Guarded):
         same times the weight 1 - gamma that the proposal had in the draw. The bandit complexity of the second does not
         depend on the margin (docs/theory/weighted-estimator.md).
     follower_share
-        For preset "led": the least share of its follower in what is played, from 0.001 to 0.1. By default 0.1 if arms
-        times guardrails are at most 8, else 0.01: with many of them a small share loses less. It makes the bound on the
-        mean regret larger (docs/theory/led.md).
+        For preset "led": the least share of its follower in what is played, from 0.001 to 0.1. By default 0.05 if arms
+        times guardrails are at most 8, else 0.01. The smaller, the larger is the bound on the mean regret; mostly less
+        is lost (docs/theory/led.md).
 
     Notes
     -----
@@ -171,7 +171,7 @@ class SOLB(Guarded):
     }  # fmt: skip
 
     def __init__(
-        self, problem: Problem, seed: Seed = None, *, preset: str = "practical",
+        self, problem: Problem, seed: Seed = None, *, preset: str = "led",
         learning_rate: float | str | None = None, confidence: Bounds = None, benchmark_loss: float | None = None,
         estimator: str | None = None, follower_share: float | None = None,
     ) -> None:  # fmt: skip

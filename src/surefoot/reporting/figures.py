@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from surefoot.reporting.courses import Change, changes, drifts
 from surefoot.reporting.results import PolicyResult, ScenarioResult
-from surefoot.reporting.simplex import sequence, still, subject, two_plans
+from surefoot.reporting.simplex import sequence, several_plans, still, subject
 from surefoot.reporting.story import BROKEN, how, policy_costs
 from surefoot.reporting.style import FAINT, INK, Look, arm_colours, label, short, thousands
 from surefoot.rules import Floats
@@ -55,7 +55,7 @@ CAPTIONS = {
     "simplex-sequence": "The same run as time goes by.",
 }
 """What each figure shows, in words."""
-TWO_PLANS = " This preset plays the mean of two plans, and the proposal belongs to one of them."
+PLANS = " This preset plays the mean of several plans, and the proposal does not belong to all of them."
 
 
 class Drawn(NamedTuple):
@@ -87,7 +87,7 @@ def figures(scenario: ScenarioResult, look: Look) -> list[Drawn]:
     drawn.append(Drawn("allocation", lambda: allocation(scenario), moved))
     chosen = subject(scenario)
     if chosen is not None:
-        plans = TWO_PLANS if two_plans(scenario, chosen) else ""
+        plans = PLANS if several_plans(scenario, chosen) else ""
         drawn.append(Drawn("simplex", lambda: still(scenario, chosen), plans))
         drawn.append(Drawn("simplex-sequence", lambda: sequence(scenario, chosen)))
     return drawn

@@ -47,8 +47,8 @@ def points(scenario: ScenarioResult, row: Mapping[str, Any]) -> dict[str, Floats
     """The strategies of a row of the run.
 
     What is played next is the safe strategy, with its weight, and the rest: x = gamma x^diamond + (1 - gamma) rest.
-    With the paper's preset the rest is the proposal. Preset "practical" plays the mean of two plans: there the rest is
-    that of both, and the proposal that of one.
+    With the paper's preset the rest is the proposal. Presets "led" and "practical" play the mean of several plans:
+    there the rest is what all of them have beside the safe strategy, and the proposal does not belong to all.
     """
     safe, played, weight = scenario.problem.safe, np.array(row["strategy"]), row["safe_weight"] or 0.0
     found = {BEST: np.array(row["benchmark"]), PROPOSAL: np.array(row["proposal"]), PLAYED: played}
@@ -61,7 +61,7 @@ def points(scenario: ScenarioResult, row: Mapping[str, Any]) -> dict[str, Floats
     return {name: found[name] for name in MARKS if name in found}
 
 
-def two_plans(scenario: ScenarioResult, policy: PolicyResult) -> bool:
+def several_plans(scenario: ScenarioResult, policy: PolicyResult) -> bool:
     """True if what a policy plays is not its proposal and the safe strategy alone."""
     return any(REST in points(scenario, row) for row in policy.first)
 

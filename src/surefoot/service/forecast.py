@@ -6,7 +6,9 @@ from typing import Any
 
 from surefoot.experiments.experiment import Experiment
 from surefoot.policies.presets import PRESETS
+from surefoot.policies.solb import SOLB
 from surefoot.rules import RuleError
+from surefoot.simulation.entries import policy_options
 from surefoot.theory.plan import FORECAST_PRESETS, Forecast
 
 
@@ -14,7 +16,7 @@ def forecast(experiment: Experiment) -> dict[str, Any] | None:
     """The forecast for an experiment; None without a formula (other policies and presets), a guardrail or a margin."""
     if experiment.policy != "solb" or not experiment.guardrails:
         return None
-    preset = str(experiment.options.get("preset", "practical"))
+    preset = str(experiment.options.get("preset", policy_options(SOLB)["preset"]))
     if preset not in FORECAST_PRESETS:
         return None
     thresholds = [guardrail.threshold for guardrail in experiment.guardrails]
