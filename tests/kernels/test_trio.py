@@ -17,14 +17,15 @@ from surefoot.kernels.trio import (
     because_of_guardrails,
     blend_trio,
     foresee,
+    hope,
     mix_twice,
     set_shares,
     start_trio,
     stepped,
     weigh,
 )
-from surefoot.rules import Floats
-from tests.reference.led import FIRST, foreseen, shares
+from surefoot.kernels.types import Floats, Integers
+from tests.reference.led import FIRST, foreseen, hoped, shares
 
 
 def trio(n_arms: int = 3, share: float = 0.1) -> Any:
@@ -114,6 +115,7 @@ class Known(NamedTuple):
     upper: Floats
     means: Floats
     lower: Floats
+    counts: Integers = np.zeros(0, np.int64)
 
 
 def test_gains_are_raised_as_by_the_twin() -> None:
@@ -161,6 +163,55 @@ def test_a_narrow_margin_keeps_no_cheap_arm_from_being_tried() -> None:
         assert known.upper[0] @ plan <= 0.5 + 1e-12
         tried.append(float(plan[1]))
     assert tried == [0.0, pytest.approx(0.02 / 0.208)]
+
+
+def test_a_dear_arm_that_is_known_well_keeps_no_cheap_one_from_being_tried() -> None:
+    """A state met where three arms lose 1 % and the safe one 80 %: arm 2 costs 0.35, but had bad luck in 36 rounds.
+
+    Losses are known to 0.05, costs are not. At its upper bound arm 2 can have less of the play than arm 1, which costs
+    0.54. So the program would play arm 1 beside the safe strategy for very long, and lose 0.12 more a round.
+    """
+    known = Known(
+        upper=np.array([[0.2, 0.56, 0.66]]), means=np.array([[0.2, 0.54, 0.42]]), lower=np.array([[0.17, 0.52, 0.2]]),
+        counts=np.array([900, 4000, 36]),
+    )  # fmt: skip
+    limits, safe, theta = np.array([0.5]), np.eye(3)[0], np.array([0.2])
+    record = layout_of(Record).new(K=3).opened()
+    record.seen[:] = known.counts
+    record.total[:] = known.counts * [0.8, 0.01, 0.01]
+    draft = layout_of(Trio).new(K=3, m=1)
+    start_trio(draft, limits, safe, theta, 0.05)
+    found = draft.opened()
+    for hopes in (False, True):
+        found.program.losses[:3] = 0.77, 0.005, -0.05
+        if hopes:
+            hope(found, known, record, safe)
+        foresee(found, known, safe, theta)
+        lead(found, cast(Any, known), safe, theta)
+        plan = found.strategies[1]
+        assert known.upper[0] @ plan <= 0.5 + 1e-12
+        assert plan[2] == (pytest.approx(0.3 / 0.46) if hopes else 0.0)
+
+
+def test_hope_is_that_of_the_twin_and_none_without_guardrails() -> None:
+    rng, raised = np.random.default_rng(8), 0
+    for case in range(300):
+        K, m = int(rng.integers(2, 7)), int(rng.integers(0, 3))
+        safe = np.eye(K)[0] if case % 2 else rng.dirichlet(np.ones(K))
+        means, losses = rng.random(K), rng.uniform(-1, 1, K)
+        record, counts = layout_of(Record).new(K=K).opened(), rng.integers(0, 200, K)
+        record.seen[:] = rng.integers(0, 300, K)
+        record.total[:] = record.seen * means
+        draft = layout_of(Trio).new(K=K, m=m)
+        start_trio(draft, np.full(m, 0.5), safe, np.full(m, 0.1), 0.05)
+        found = draft.opened()
+        found.program.losses[:K] = losses
+        costs = np.full((m, K), 0.5)
+        hope(found, Known(costs, costs, costs, counts), record, safe)
+        wanted = hoped(losses, np.where(record.seen > 0, means, 0), counts, safe) if m else losses
+        assert found.program.losses[:K] == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        raised += bool((wanted != losses).any())
+    assert raised > 50
 
 
 def test_all_of_a_safe_arm_counts_unless_it_loses_least() -> None:

@@ -33,6 +33,12 @@ def shares(lost: Array, rate: float, most: float) -> Array:
     return np.array([first, most, third])
 
 
+def hoped(bounds: Array, means: Array, counts: Array, safe: Array) -> Array:
+    """Losses of the program: at most the mean less twice the gain over the safe strategy over the root of the count."""
+    gains = np.maximum(0, safe @ means - means)
+    return np.minimum(bounds, means - 2 * gains / np.sqrt(np.maximum(1, counts)))
+
+
 def foreseen(
     bounds: Array, upper: Array, means: Array, lower: Array, thresholds: Array, safe: Array, safe_costs: Array
 ) -> Array:

@@ -64,12 +64,12 @@ class Diary:
             self.before, self.late = self.before + self.late, []
         return False
 
+    @property
+    def mean(self) -> float:
+        return (sum(self.before) + sum(self.late)) / max(1, len(self.before) + len(self.late))
+
     def optimistic(self, evidence: float) -> float:
-        n = len(self.before) + len(self.late)
-        if n == 0:
-            return -1.0
-        mean = (sum(self.before) + sum(self.late)) / n
-        return mean - min(1, self.radius(evidence))
+        return self.mean - min(1, self.radius(evidence))
 
     def radius(self, evidence: float) -> float:
         n = len(self.before) + len(self.late)

@@ -73,12 +73,18 @@ def clear(record: Record) -> None:
 
 
 @compiled
+def mean_of(record: Record, arm: int) -> float:
+    """The mean loss of an arm, or 0 if none was met."""
+    return float(record.total[arm] / max(1.0, record.seen[arm]))
+
+
+@compiled
 def optimistic(record: Record, arm: int, evidence: float) -> float:
     """The mean loss of an arm less a radius after Bernstein; for guidance, at no stated level."""
     seen = record.seen[arm]
     if seen == 0.0:
         return -1.0
-    return float(record.total[arm] / seen - min(1.0, radius(record, arm, evidence)))
+    return mean_of(record, arm) - min(1.0, radius(record, arm, evidence))
 
 
 @compiled

@@ -21,7 +21,7 @@ from surefoot.kernels.compile import compiled, compiled_apart
 from surefoot.kernels.layout import COUNT, NOT_NEGATIVE, derived, saved, sized
 from surefoot.kernels.linear import Program
 from surefoot.kernels.plans import FOLLOWER, LEAST_SHARE, PROGRAM
-from surefoot.kernels.record import Record, radius
+from surefoot.kernels.record import Record, mean_of, radius
 from surefoot.kernels.safety import PATIENCE, mix, pessimistic_cost, safe_share, weight_of
 from surefoot.kernels.types import Floats
 from surefoot.rules import SHARE, Range
@@ -49,6 +49,9 @@ WORTH_A_TRY = 3.0
 
 BELIEVED = 0.5
 """How much of the distance between an arm's mean costs and their lower bounds is believed there."""
+
+HOPE = 2.0
+"""The gain of an arm in the program is raised by at least this share of it over the root of its number of costs."""
 
 NARROWEST = 1e-3
 """Margins below this count as this much there, so that no gain becomes too large for the program."""
@@ -153,6 +156,24 @@ def set_shares(trio: Trio, log_rounds: float) -> None:
                 break
         trio.shares[PROGRAM], trio.shares[smaller] = min(most, 1.0 / (b + price)), 1.0 / (a + apart + price)
     trio.shares[larger] = 1.0 - trio.shares[PROGRAM] - trio.shares[smaller]
+
+
+@compiled
+def hope(trio: Trio, known: Any, record: Record, safe_strategy: Floats) -> None:
+    """Let the loss of an arm count as no more than its mean less HOPE times its gain over the root of its costs seen.
+
+    What is not known of an arm's costs keeps a share of it out of the play, of order 1 / sqrt(n) after n costs. All of
+    its gain over the safe strategy is lost on that share. Where losses are known well and costs are not, a program
+    without hope stays with a dear arm beside the safe strategy, and never learns that another one is cheap.
+    """
+    if known.upper.shape[0] > 0:
+        safe_loss = 0.0
+        for a in range(safe_strategy.size):
+            safe_loss += safe_strategy[a] * mean_of(record, a)
+        for a in range(safe_strategy.size):
+            mean = mean_of(record, a)
+            hoped = mean - max(0.0, safe_loss - mean) * HOPE / math.sqrt(max(1.0, known.counts[a]))
+            trio.program.losses[a] = min(trio.program.losses[a], hoped)
 
 
 @compiled

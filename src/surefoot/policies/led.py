@@ -12,7 +12,7 @@ Beside "practical"
 * losses count from a baseline that no step is too long for;
 * the proposal lags behind by batches of at most `MOST_KEPT` rounds, whose sums count as one step;
 * losses that have changed are forgotten at most `most_restarts` times;
-* the program tries arms that may turn out to be cheap, where the margin is narrow (`foresee` in `kernels/trio.py`).
+* the program tries arms that gain much and may turn out to be cheap (`hope` and `foresee` in `kernels/trio.py`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from surefoot.kernels.trio import (
     blend_trio,
     foresee,
     forget_trio,
+    hope,
     mix_twice,
     proposal_share,
     set_shares,
@@ -185,6 +186,7 @@ def most_restarts(log_rounds: float) -> int:
 def solve_program(state: LedState) -> int:
     """Set the plan of the program; return the status of its solution."""
     be_optimistic(state.trio, state.known, state.learner.record)
+    hope(state.trio, state.known, state.learner.record, state.safe_strategy)
     foresee(state.trio, state.known, state.safe_strategy, state.safe_costs)
     status = lead(state.trio, state.known, state.safe_strategy, state.safe_costs)
     if status == SOLVED:
