@@ -182,20 +182,20 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Live, late", "With probability 1 - delta every strategy that is served is safe, however late feedback comes.",
         f"{ROUTED}, misses reported 100 rounds late and hits at once, 300 rounds",
-        SERVED, refuted_if(DELTA, (100, 600)), live.try_late, (100, 600),
+        SERVED, refuted_if(DELTA, (300, 600)), live.try_late, (300, 600),
         {"learnt in the order of arrival": mutations.ArrivalOrder},
     ),
     Claim(
         "Live, lost", "With probability 1 - delta every strategy that is served is safe, whatever feedback is lost.",
         f"{ROUTED}, feedback on 80 % of the misses and 5 % of the hits lost, 300 rounds",
-        SERVED, refuted_if(DELTA, (100, 600)), live.try_lost, (100, 600),
+        SERVED, refuted_if(DELTA, (300, 600)), live.try_lost, (300, 600),
         {"time-outs dropped": mutations.DropsTimeouts},
     ),
     Claim(
         "Live, repeated",
         "With probability 1 - delta every strategy that is served is safe, however often feedback is delivered.",
         f"{ROUTED}, feedback delivered 6 times, 300 rounds",
-        SERVED, refuted_if(DELTA, (100, 600)), live.try_repeated, (100, 600),
+        SERVED, refuted_if(DELTA, (300, 600)), live.try_repeated, (300, 600),
         {"learnt again": mutations.LearnsAgain},
     ),
     Claim(
