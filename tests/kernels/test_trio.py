@@ -208,7 +208,8 @@ def test_hope_is_that_of_the_twin_and_none_without_guardrails() -> None:
         found.program.losses[:K] = losses
         costs = np.full((m, K), 0.5)
         hope(found, Known(costs, costs, costs, counts), record, safe)
-        wanted = hoped(losses, np.where(record.seen > 0, means, 0), counts, safe) if m else losses
+        met = np.where(record.seen > 0, means, 0)
+        wanted = hoped(losses, met, counts.astype(np.float64), safe) if m else losses
         assert found.program.losses[:K] == pytest.approx(wanted, rel=1e-9, abs=1e-12)
         raised += bool((wanted != losses).any())
     assert raised > 50
