@@ -1,6 +1,6 @@
 """The preset "led" against "practical", on every line of docs/practical.md: the same scenarios, the same seeds.
 
-``python -m benchmarks.led`` prints the table of docs/theory/led.md, section 7. ``python -m benchmarks.led 40 8000 K=20 K=50`` prints
+``python -m benchmarks.led`` prints the table of docs/led-data.md. ``python -m benchmarks.led 40 8000 K=20 K=50`` prints
 these lines for 40 seeds from 8000 on.
 """
 

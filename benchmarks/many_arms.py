@@ -1,6 +1,6 @@
 """Many arms, many guardrails, narrow margins, adversaries: SOLB against OPB with our bounds and a narrow radius.
 
-``python -m benchmarks.many_arms`` prints the tables of docs/theory/led.md, section 8, in about ten minutes;
+``python -m benchmarks.many_arms`` prints the tables of docs/led-data.md in about ten minutes;
 ``python -m benchmarks.many_arms 200 K=20 K=50 many-constraints-v1`` those lines with 200 seeds. Seeds start at 7000; settings were
 chosen on seeds from 1000 to 2639. A seed is left out of a line if any of its policies met a contradiction.
 """
