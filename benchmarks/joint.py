@@ -4,7 +4,8 @@ In a round one arm is played, so the product over the arms of the wealths agains
 costs g, and the set of all g with a product below 1 / delta holds for all time, without a union over arms. The cost of
 a strategy is then at most the largest g^T y over that set. ``python -m benchmarks.joint`` prints the table of
 docs/confidence.md. Wealths are those of `Betting`, with each halved and 1/2 kept aside, or any arm that the strategy does
-not play would lend its losses to those it does.
+not play would lend its losses to those it does. The second table has the plans that "led" looks at, with the counts that it
+has by then, in fresh scenarios (`Fresh` in `benchmarks/practical.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import time
 import numpy as np
 
 import surefoot as sf
+from benchmarks.practical import Fresh, markdown
 from surefoot.rules import Floats
+from surefoot.simulation.world import World, policy_seed
 
 GRID = np.linspace(0.0005, 0.9995, 2000)
 DELTA = 0.05
@@ -79,5 +82,36 @@ def main(streams: int = 20) -> None:
     print(f"\nprocessor time of the joint set over that of the box: {spent['joint'] / spent['box']:.0f}")
 
 
+def looked_at(seeds: int = 20, rounds: tuple[int, ...] = (1_000, 10_000, 100_000)) -> None:
+    """The same for what "led" looks at: the solution of its program, and its proposal, which is then mixed."""
+    rows = []
+    for K in (5, 20):
+        found: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for seed in range(2000, 2000 + seeds):
+            scenario = Fresh("stochastic", K)(seed)
+            policy, done = sf.SOLB(scenario.problem, policy_seed(seed), preset="led"), 0
+            for losses, costs in World(scenario, seed).blocks(scenario.problem.rounds):
+                for start in range(0, len(losses), 1_000):
+                    some = losses[start : start + 1_000]
+                    policy.live(some, costs[start : start + 1_000], np.empty(some.shape), np.empty(len(some)))
+                    done += len(some)
+                    if done in rounds:
+                        known, plans = policy._state.known, policy._state.trio.strategies
+                        counts = [
+                            (round(float(g * n)), int(n)) for g, n in zip(known.means[0], known.counts, strict=True)
+                        ]
+                        logs = [[log_wealth(*one, aside) for one in counts] for aside in (False, True)]
+                        for name, plan in (("program", plans[1]), ("proposal", policy.proposal)):
+                            truth = float(scenario.mean_costs[0] @ plan)
+                            pair = (box(logs[0], plan) - truth, joint(logs[1], plan) - truth)
+                            found.setdefault((done, name), []).append(pair)
+        for (n, name), widths in found.items():
+            wide, narrow = np.mean(widths, axis=0)
+            rows.append([str(K), f"{n:,}", name, f"{wide:.4f}", f"{narrow:.4f}", f"{narrow / wide:.2f}"])
+            print(rows[-1], flush=True)
+    markdown(("arms", "after rounds", "plan", "box", "joint", "joint / box"), rows)
+
+
 if __name__ == "__main__":
     main()
+    looked_at()
