@@ -26,7 +26,7 @@ def test_the_workflow_runs_the_same_commands_on_every_version() -> None:
     assert any("-m build" in command for command in commands["build"])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = {one.rpartition(" ")[2] for one in project["classifiers"] if re.search(r"Python :: 3\.\d", one)}
-    assert listed <= set(jobs["test"]["strategy"]["matrix"]["python"])
+    assert listed == set(jobs["test"]["strategy"]["matrix"]["python"])
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
     for target in re.findall(r"\bmake ([\w-]+)", " ".join(" ".join(one) for one in commands.values())):
         assert target in targets
@@ -45,14 +45,23 @@ def test_the_citation_names_the_paper_as_the_page_does() -> None:
     [paper] = citation["references"]
     page = " ".join((ROOT / "docs" / "paper.md").read_text(encoding="utf-8").replace(">", " ").split())
     assert paper["title"] in page
+    assert f"({paper['url']})" in page
+    assert f"{paper['conference']['name']}." in page
+    assert f"({paper['url']})" in (ROOT / "README.md").read_text(encoding="utf-8")
     for author in paper["authors"]:
         assert f"{author['given-names']} {author['family-names']}" in page
     assert citation["license"] == "MIT"
 
 
-def test_the_citation_has_the_newest_version_of_the_changelog() -> None:
+def test_all_files_agree_with_the_changelog_on_what_is_released() -> None:
+    """A version with a date is released: the citation names it, and no page says that there is no release."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    heads = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", changelog, re.M)
-    assert heads[0] == ("Unreleased", "")
+    heads = [head for head in re.findall(r"^## \[(.+?)\](?: - (.+))?$", changelog, re.M) if head != ("Unreleased", "")]
+    released = [(version, date) for version, date in heads if re.fullmatch(r"\d{4}-\d\d-\d\d", date)]
+    others = {date.partition(", ")[2] or date for version, date in heads if (version, date) not in released}
+    assert others <= {"not yet released", "never published"}
     citation = read("CITATION.cff")
-    assert (str(citation["version"]), str(citation["date-released"])) == heads[1]
+    named = [str(citation[key]) for key in ("version", "date-released") if key in citation]
+    assert named == list(released[0] if released else ())
+    for path in ("SECURITY.md", "RELEASING.md", "docs/faq.md"):
+        assert ("not released yet" in (ROOT / path).read_text(encoding="utf-8")) == (not released), path

@@ -135,7 +135,7 @@ def draw_report(folder: Path) -> None:
     with TemporaryDirectory() as made:
         study = Study.parse(DEMO, Path(made), "demo")
         sf.write_report(study.run(), Path(made) / "report")
-        for name in ("regret", "safe-weight", "allocation"):
+        for name in ("costs", "plane", "regret", "safe-weight", "allocation"):
             shutil.copy(Path(made) / "report" / "figures" / f"llm-routing-v1-{name}.svg", folder / f"report-{name}.svg")
 
 

@@ -64,8 +64,9 @@ class SafeStrategy:
     costs
         Its expected cost per guardrail, each in [0, 1); with one guardrail, a number will do. Upper bounds on the
         costs are fine: what is safe at the bounds is safe at the true costs. If you do not know any, play the strategy
-        for n rounds first and use ``mean + sqrt(ln(m / delta0) / (2 n))``. These bounds fail with probability delta0,
-        which adds to delta.
+        for n rounds first and use ``mean + sqrt(ln(m / delta0) / (2 n))``, with n fixed beforehand: this bound is valid
+        for one look. If you keep checking, use a time-uniform bound (docs/choosing.md). Either fails with a probability
+        of at most delta0, which adds to delta.
 
     Examples
     --------
@@ -101,10 +102,10 @@ class Problem:
     horizon
         Number of rounds (T), at least 3 and at least `n_arms`. None if it is not known; not every policy allows that.
     delta
-        Probability with which the guarantees may fail.
+        Largest probability with which the guarantee may fail, in all rounds together.
     safe
         A strategy that is known to be safe. Policies for hard guardrails need one. Each of its costs is below its
-        threshold.
+        limit.
 
     Examples
     --------
@@ -161,7 +162,7 @@ class Problem:
         if self.horizon is not None and self.margin < 12 * self.n_arms / self.horizon:
             warnings.warn(
                 f"the margin {self.margin:.3g} is below 12 * n_arms / horizon = {12 * self.n_arms / self.horizon:.3g}: "
-                "every round is still safe, but the paper's regret bounds for hard guardrails do not apply",
+                "safety still holds, but the paper's regret bounds for hard guardrails do not apply",
                 stacklevel=3,
             )
 

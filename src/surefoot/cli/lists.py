@@ -20,7 +20,7 @@ CAPTION = (
     "none: left to the policy, or to its preset. "
     "learning_rate: a number, theory, practical or doubling. confidence: {}."
 )
-KINDS = {"hard": "kept in every round", "soft": "kept on average", "none": "not looked at"}
+KINDS = {"hard": "hard: all rounds safe", "soft": "soft: total violation grows slowly", "none": "none: ignored"}
 
 
 def print_scenarios(as_json: bool = False) -> None:

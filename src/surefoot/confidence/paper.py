@@ -13,7 +13,7 @@ from surefoot.problem import Problem
 
 @dataclass(frozen=True)
 class Paper(Confidence):
-    """mean -+ min(1, sqrt(4 ln(T K m / delta) / N)): Lemma 1 to the letter.
+    """mean -+ min(1, sqrt(4 ln(T K m / delta) / N)): the radius of Lemma 1.
 
     Notes
     -----

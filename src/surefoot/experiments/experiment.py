@@ -59,7 +59,7 @@ class Experiment:
         How long to wait for feedback, in the unit of time that `Live` is given. Feedback that is not complete by then
         counts as the worst case.
     policy
-        Name of a policy for hard or soft guardrails: "solb" holds every round safe.
+        Name of a policy for hard or soft guardrails. "solb" is for hard ones.
     options
         Options of the policy.
     delta
@@ -143,7 +143,7 @@ class Experiment:
 
     @property
     def hard(self) -> bool:
-        """Whether the policy promises that every round is safe."""
+        """Whether the policy promises that all rounds are safe."""
         return bool(policy_class(self.policy).kind == "hard")
 
     @property

@@ -60,11 +60,11 @@ class SoftMirror(MirrorDescent):
 
 
 class COLB(Guarded):
-    """Constrained OMD with Log-Barrier: losses may be adversarial, violations vanish on average.
+    """Constrained OMD with Log-Barrier: the total violation grows like sqrt(T) (proved for preset "paper").
 
-    Each round it plays the point that mirror descent with the log-barrier finds in an optimistic estimate of the safe
-    set. Regret is of order sqrt(K L*), L* the loss of the best safe strategy; total violation of order sqrt(K T). This
-    is proved for the preset "paper".
+    Losses may be adversarial. Each round it plays the point that mirror descent with the log-barrier finds in an
+    optimistic estimate of the safe set. The total violation is of order sqrt(K T), and regret of order sqrt(K L*),
+    where L* is the loss of the best safe strategy. Both are proved for the preset "paper" alone.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ class COLB(Guarded):
         Seed of the policy's random generator.
     preset
         "practical": narrower bounds on the costs and a rate that tunes itself (`surefoot.policies.practical`);
-        "guaranteed": the same without the features that have no proof; or "paper": the paper to the letter.
+        "guaranteed": the same without the features that have no proof; or "paper": the paper's algorithm, line by
+        line.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 2; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -84,7 +85,7 @@ class COLB(Guarded):
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
-        preset of that name, and bets in the others.
+        preset of that name, and "betting" in the others.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
         "practical"; else its worst case, the horizon.

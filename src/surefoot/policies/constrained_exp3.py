@@ -156,7 +156,7 @@ class SoftExp3(WithConfidence[State]):
 class SafeExp3(SoftExp3):
     """Hard guardrails, adversarial losses: `SoftExp3`, with enough of the safe strategy mixed in.
 
-    Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`.
+    With probability at least 1 - delta, all rounds are safe, by the same mixture as in `SOLB`.
 
     Parameters
     ----------

@@ -80,10 +80,10 @@ def restore(state: State) -> None:
 class OPB(WithConfidence[State]):
     """Optimistic-pessimistic bandit: hard guardrails, stochastic losses.
 
-    Each round it plays the strategy with the best optimistic loss among those that keep the thresholds at the upper
+    Each round it plays the strategy with the best optimistic loss among those that keep the limits at the upper
     cost bounds. Losses need a wider radius than costs, so that optimism outweighs the pessimism of the guardrails.
-    Every round is safe with probability 1 - delta; regret is of order sqrt(K T) / margin when losses are independent
-    over time; there is no guarantee for adversarial losses.
+    With probability at least 1 - delta, all rounds are safe. Regret is of order sqrt(K T) / margin when losses are
+    independent over time; there is no guarantee for adversarial losses.
 
     Parameters
     ----------

@@ -128,8 +128,8 @@ class OptimisticLP(WithConfidence[State]):
 class SafeOptimisticLP(OptimisticLP):
     """Hard guardrails and stochastic losses: `OptimisticLP`, with enough of the safe strategy mixed in.
 
-    Every round is safe with probability 1 - delta, by the same mixture as in `SOLB`. If rounding keeps the program from
-    being solved, the safe strategy is played.
+    With probability at least 1 - delta, all rounds are safe, by the same mixture as in `SOLB`. If rounding
+    keeps the program from being solved, the safe strategy is played.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SOLB: hard guardrails, every round safe (Algorithm 2)."""
+"""SOLB: hard guardrails (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -96,13 +96,17 @@ class HardMirror(MirrorDescent):
 
 
 class SOLB(Guarded):
-    """Safe OMD with Log-Barrier: losses may be adversarial, and every round is safe with probability 1 - delta.
+    """Safe OMD with Log-Barrier: with probability at least 1 - delta, all rounds are safe. Losses may be adversarial.
 
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
-    cost under its threshold at the upper confidence bounds. The presets "led" and "practical" play the mean of such
-    mixtures and of the solution of a linear program. Every preset makes the same promise of safety. The paper's regret
-    theorems hold for the preset "paper": regret is safety complexity (how much worse the safe strategy is) plus bandit
-    complexity (the loss of the best safe strategy). "led" and "guaranteed" have bounds on the mean regret.
+    cost within its limit at the upper confidence bounds. The presets "led" and "practical" play the mean of such
+    mixtures and of the solution of a linear program. Every preset makes the same promise of safety.
+
+    The paper's regret bound (Theorem 4) is about the preset "paper". It is the sum of two parts: one depends on how
+    much worse the safe strategy is, the other on the loss of the best safe strategy. Its published proof has a gap
+    (docs/theory/weighted-estimator.md). For "led" and "guaranteed" a bound on the mean regret is proved, for losses
+    fixed in advance, feedback that comes at once and delta = 1 / T. With a larger delta, such as the default of 0.05,
+    up to 4 delta a round must be added to it.
 
     Parameters
     ----------
@@ -111,9 +115,10 @@ class SOLB(Guarded):
     seed
         Seed of the policy's random generator.
     preset
-        "led": the same guarantee of safety as the paper's at a fraction of the regret, with a bound on the mean regret
-        (`surefoot.policies.led`); "practical": about the same regret, of which nothing is proved
-        (`surefoot.policies.practical`); "guaranteed": a better bound and more regret; "paper": the paper to the letter.
+        "led": the same guarantee of safety as the paper's, less regret, and a bound on the mean regret
+        (`surefoot.policies.led`); "practical": about the same regret, but nothing is proved about its regret
+        (`surefoot.policies.practical`); "guaranteed": a smaller bound and more regret; "paper": the paper's algorithm,
+        line by line.
     learning_rate
         A number, or for preset "paper" one of these names: "theory", its default, the value of Theorem 4; "practical",
         the same without the constants of the proof, ``min(1/2, sqrt(K ln T / L*))``; "doubling", for an unknown L*:
@@ -123,7 +128,7 @@ class SOLB(Guarded):
     confidence
         "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
         "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
-        preset of that name, and bets in the others; in "led" with ``sides="needed"``.
+        preset of that name, and "betting" in the others; in "led" with ``sides="needed"``.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and
         "practical"; else its worst case, the horizon.
@@ -133,8 +138,8 @@ class SOLB(Guarded):
         depend on the margin (docs/theory/weighted-estimator.md).
     follower_share
         For preset "led": the least share of its follower in what is played, from 0.001 to 0.1. By default 0.05 if arms
-        times guardrails are at most 8, else 0.01. The smaller, the larger is the bound on the mean regret; mostly less
-        is lost (docs/theory/led.md).
+        times guardrails are at most 8, else 0.01. A smaller share mostly loses less, but makes the bound on the mean
+        regret larger (docs/theory/led.md).
 
     Notes
     -----

@@ -76,7 +76,7 @@ policy = "solb"
 [[policies]]
 policy = "solb"
 name = "solb, paper"
-preset = "paper"                # the paper to the letter; the default is "led", for colb "practical"
+preset = "paper"                # the paper's algorithm; the default is "led", for colb "practical"
 
 [[policies]]
 policy = "colb"

@@ -323,7 +323,7 @@ def served_live(decided: Decided, moment: Moment, had: str) -> list[str]:
     because = " because it is the baseline" if alone else f": {words_on(moment, place)}"
     words = [f"{had}{because}" + (f"; {back}." if back else ".")]
     if not moment.experiment.hard and moment.experiment.guardrails:
-        words.append("This policy keeps limits on average, not in every round.")
+        words.append("This policy may exceed a limit in single rounds; its total violation grows slowly.")
     safe = 1.0 - decided.weight
     if safe >= 0.005 and moment.experiment.hard:
         words.append(f"{percent(safe)} of the strategy was the baseline, so that the limits hold at the bounds.")
