@@ -43,7 +43,7 @@ name = "COLB"
 
 [[policies]]
 policy = "log-barrier"
-name = "no guardrails"
+name = "unguarded"
 learning_rate = 0.05
 """
 

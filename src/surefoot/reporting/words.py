@@ -234,12 +234,7 @@ def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
     played = baseline_of(scenario)
     size = f"{counted(runs, 'run')} of {rounds:,} rounds"
     lines = [("", f"{size}. {f'The baseline plays {played}, which is known to be safe.' if played else ''}".rstrip())]
-    kinds = {policy.name: policy.kind for policy in scenario.policies}
-    for line in story(scenario):
-        free = ", an unguarded learner," if kinds.get(line.name) == "none" and line.how == BROKEN else ""
-        lines.append((MARKS[line.how], f"{line.name}{free} {line.text}"))
-    if why := below_zero(scenario):
-        lines.append(("", why))
+    lines += [(MARKS[line.how], f"{line.name} {line.text}") for line in story(scenario)]
     return lines
 
 
