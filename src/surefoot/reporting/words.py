@@ -84,7 +84,7 @@ def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
 def spanned(interval: Interval) -> str:
     """A mean with half the width of its interval, to three places."""
     half = "" if math.isnan(interval.high) else f" ± {interval.high - interval.value:.3f}"
-    return f"{interval.value:.3f}{half}"
+    return f"{interval.value:z.3f}{half}"  # z: never -0.000
 
 
 def standings_table(listed: list[Standing], scenarios: int) -> Table:
