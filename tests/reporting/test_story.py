@@ -344,7 +344,8 @@ def test_changes_of_the_world_are_known() -> None:
     assert drifts(of("adaptive-v1")) == ["losses react to what is played"]
     plain = of("stochastic-v1")
     assert (changes(plain), drifts(plain), figures.change_note(plain)) == ([], [], "")
-    assert figures.change_note(of("jump-v1")) == " Dotted lines: costs change, after round 150."
+    assert figures.change_note(of("jump-v1")) == " Dotted lines: costs change after round 150."
+    assert figures.change_note(of("switching-v1")) == " Dotted lines: losses change after rounds 100 and 200."
 
 
 @pytest.fixture(scope="module")
@@ -377,8 +378,8 @@ def test_figures_mark_changes_and_limits(free: ScenarioResult) -> None:
         look = Look(["kept", "close", "free"])
         for figure in (figures.over_rounds(free, look, "regret"), figures.costs(free, look)):
             assert all([line.get_xdata()[0] for line in lines] == [30] for lines in marked(figure, "change"))
-        (limit,) = marked(figures.costs(free, look), "limit")
-        assert [line.get_ydata()[0] for line in limit] == [0.5]
+        limits = marked(figures.costs(free, look), "limit")
+        assert [[line.get_ydata()[0] for line in limit] for limit in limits] == [[0.5], [0.5]]
         calm = shown({"calm": [0.1, 0.9]}, sf.costs.Fixed([[0.3, 0.1]]), [0.5])
         (axes,) = figures.costs(calm, Look(["calm"])).axes
         assert axes.get_ylim()[1] > 0.5  # the limit is in sight, however far below it one stays
@@ -396,15 +397,41 @@ def test_words_beside_a_change_stand_where_no_curve_is() -> None:
             assert figures.is_free_above(axes, [policy, still], "regret", found) == top  # type: ignore[list-item]
 
 
-def test_what_flattens_costs_is_cut_off_and_named() -> None:
-    plays = {"kept": [0.0, 1.0], "free": [1.0, 0.0]}
-    found = shown(plays, sf.costs.Fixed([[0.9, 0.01]]), [0.02])
+def drawn_costs(axes: Any) -> int:
+    """How many courses of costs have a line in a pair of axes."""
+    return sum(patch.get_gid() == "cost" for patch in axes.patches)
+
+
+def test_costs_close_to_the_limit_have_a_scale_of_their_own_and_the_first_rounds_can_be_seen() -> None:
+    """One climbs from far below to just below the limit, one stays just above it, and one does not look."""
+    plays = {"kept": [[0.0, 1.0]] + [[0.49, 0.51]] * 59, "close": [0.51, 0.49], "free": [1, 0]}
+    found = shown(plays, sf.costs.Fixed([[0.9, 0.1]]), [0.5], checkpoints=[1, 3, 10, 30, 60])
     with styled():
-        (axes,) = figures.costs(found, Look(["kept", "free"])).axes
-        assert axes.get_ylim()[1] < 0.1
-        assert [text.get_text() for text in axes.texts if text.get_gid() == "outside"] == [
-            "free: 0.9 \N{UPWARDS ARROW}"
-        ]
+        figure = figures.costs(found, Look(list(plays)))
+        above, below = figure.axes
+        assert (drawn_costs(above), drawn_costs(below)) == (2, 3)
+        low, high = above.get_ylim()
+        assert high - low < 0.05  # the costs are 0.492 and 0.508
+        assert low < 0.492 < 0.5 < 0.508 < high
+        assert below.get_ylim()[0] < 0.1 < 0.9 < below.get_ylim()[1]  # with the first round, and the unguarded one
+        assert all(axes.get_xscale() == "log" and axes.get_xlim()[0] == 1 for axes in figure.axes)
+    caption = next(one for one in figures.figures(found, Look(list(plays))) if one.name == "costs").caption
+    assert "Above: policies that kept the guardrails, or nearly, close to the limit." in caption
+    assert "logarithmic" in caption
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_phone_shows_the_legend_of_wide_figures(many: bool) -> None:
+    """It scrolls wide figures sideways, and begins at the left."""
+    names = [f"a policy whose name is long {i}" for i in range(20)] if many else ["kept", "close"]
+    found = shown({name: [0.4, 0.5, 0.1] for name in names}, sf.costs.Fixed([[0.9, 0.1, 0.2]] * 3), [0.5] * 3)
+    with styled():
+        for figure in (figures.costs(found, Look(names)), figures.allocation(found)):
+            figure.draw_without_rendering()
+            (legend,) = figure.legends
+            assert figure.get_figwidth() > 6  # wide
+            assert legend.get_window_extent().x1 <= 5.6 * figure.dpi
+            assert len(legend.get_texts()) >= 3
 
 
 def test_the_safe_weight_has_a_logarithmic_axis_of_rounds() -> None:
@@ -423,6 +450,16 @@ def test_no_mark_hides_another_in_the_plane(free: ScenarioResult) -> None:
     assert len(marks) == 5
     assert all(line.get_markerfacecolor() == "none" for line in marks)
     assert len({line.get_marker() for line in marks}) == 3
+    every = [{text.get_text() for text in axes.texts} for axes in figure.axes]
+    assert every == [{"kept", "close"}, {"kept", "close", "free"}]  # names beside all marks, in both panels
+
+
+def test_no_mark_hides_another_in_the_triangle() -> None:
+    """At one place they lie one within the other: all but the smallest are hollow."""
+    *hollow, last = MARKS.values()
+    assert all(fill == "none" for _, fill, _ in hollow)
+    sizes = [size for _, _, size in [*hollow, last]]
+    assert all(one >= other + 2 for one, other in zip(sizes, sizes[1:]))
 
 
 # Colours, as people see them who do not see all of them (Machado et al. 2009, severity 1)
