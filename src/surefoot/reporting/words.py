@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import BROKEN, GLUE, MARKS, averages, baseline_of, below_zero, percents, story, verdict
+from surefoot.reporting.story import (
+    BROKEN,
+    CLOSE,
+    GLUE,
+    KEPT,
+    MARKS,
+    averages,
+    baseline_of,
+    how,
+    percents,
+    policy_costs,
+    span,
+    story,
+    verdict,
+)
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -216,6 +230,30 @@ def table(scenario: ScenarioResult) -> Table:
         made.add_column(columns[i], justify="left" if i < 3 else "right", overflow="fold", no_wrap=i > 2)
     for row in shown:
         made.add_row(*(escape(row[i]) for i in kept))
+    return made
+
+
+HOW = {KEPT: "kept", CLOSE: "nearly kept", BROKEN: "broken"}
+
+
+def brief_table(scenario: ScenarioResult) -> Table:
+    """The average cost of each guardrail and the gain, in a line for each policy; a verdict in words says the rest."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    limits = scenario.problem.thresholds
+    title = f"{escape(scenario.id)}: who kept the guardrails?"
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made.add_column("policy", no_wrap=True)
+    made.add_column("guardrails", no_wrap=True)
+    for name, limit in zip(scenario.guardrails, limits, strict=True):
+        made.add_column(f"{escape(name)}\n\N{LESS-THAN OR EQUAL TO} {limit:g}", justify="right")
+    made.add_column("gain over\nthe baseline", justify="right")
+    for policy in scenario.policies:
+        low, high = policy_costs(policy, scenario).average
+        costs = [span(*ends) for ends in zip(low.tolist(), high.tolist(), limits.tolist(), strict=True)]
+        made.add_row(escape(policy.name), HOW.get(how(policy, scenario), ""), *costs, gain_share(policy))
     return made
 
 
