@@ -415,6 +415,41 @@ def test_an_experiment_for_machines(tmp_path: Path) -> None:
     assert data("check", path) == sf.Experiment.from_dict(ROUTING).to_dict()
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "With probability at least 95 % every decision of an epoch is drawn from a strategy whose mean keeps {}, "
+             "if the baseline is as safe as stated, the mean of each guardrail under each arm does not change, you "
+             "serve the arm that was drawn, "),
+        ({"delta": 0.001}, "With probability at least 99.9 % every decision"),
+        ({"baseline_costs": None}, "every decision of an epoch, after the baseline is measured, is drawn"),
+        ({"options": {"confidence": "eb-mixture"}}, " there is one log and no feedback is lost (docs/live.md)."),
+        ({"policy": "opb", "horizon": 10_000}, "(docs/live.md; live, this is proved for solb alone)."),
+        ({"policy": "colb"}, "colb promises only a small total violation (proved for its preset"),
+        ({"guardrails": [], "baseline_costs": None}, "There are no guardrails, and nothing is promised about them."),
+    ],
+)  # fmt: skip
+def test_check_says_what_is_promised(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "routing.json"
+    path.write_text(json.dumps({**ROUTING, **changes}))
+    code, said, wrong = call("check", path)
+    assert (code, wrong) == (0, "")
+    count = len(ROUTING["guardrails"])
+    assert told.format({1: "the limit", 2: "both limits"}.get(count, f"all {count} limits")) in " ".join(said.split())
+
+
+def test_files_that_cannot_be_read_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "nofile.toml", tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00\xd8")
+    for command, what in (("run", "study"), ("check", "experiment")):
+        assert call(command, missing)[2] == f"{what} must be a file that exists, got {missing}\n"
+        assert call(command, binary)[2] == f"{what} must be a text file in UTF-8, got {binary}\n"
+        wrong = call(command, tmp_path)[2]
+        assert wrong.startswith(f"{what} must be a file that can be read (")
+        assert wrong.endswith(f"got {tmp_path}\n")
+        assert "Errno" not in wrong
+
+
 @pytest.mark.parametrize("measured", [False, True])
 def test_options_that_the_policy_refuses_are_found(tmp_path: Path, measured: bool) -> None:
     path = tmp_path / "routing.json"

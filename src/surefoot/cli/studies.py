@@ -70,10 +70,16 @@ def league_study(seeds: int, horizon: int) -> str:
 
 def read_text(path: Path, what: str = "study") -> str:
     """The text of a file that describes a study or an experiment."""
+    rule = "be a file that exists"
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise refuse(RuleError(what, "be a text file that can be read", path, f"{path}: {error}")) from None
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        rule = f"be a file that can be read ({(error.strerror or 'it cannot').lower()})"
+    except UnicodeDecodeError:
+        rule = "be a text file in UTF-8"
+    raise refuse(RuleError(what, rule, path, str(path)))
 
 
 def carry_out(
