@@ -276,7 +276,7 @@ def bounds(
     gap: Annotated[
         float, typer.Option(help="Root mean square of what the safe strategy loses more per round (Delta).")
     ] = 0.2,
-    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     json: Json = False,
     constraints: Constraints = None,
 ) -> None:
@@ -299,9 +299,9 @@ def forecast(
     traffic: Annotated[float, typer.Option(help="Decisions a day.")] = 10_000,
     deviation: Annotated[float, typer.Option(help="Standard deviation of a cost; coin flips are the worst.")] = 0.5,
     gap: Annotated[float, typer.Option(help="What the safe strategy loses more a round than the best.")] = 0.2,
-    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     slack: Annotated[
-        float, typer.Option(help="By how much the best strategy stays below the thresholds; 0: they hold it back.")
+        float, typer.Option(help="By how much the best strategy stays below the limits; 0: they hold it back.")
     ] = 0.0,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also simulate it in a matching scenario; seconds.")
