@@ -192,6 +192,8 @@ def test_lists_name_everything() -> None:
     _, told, _ = call("policies")
     assert all(name in told for name in REGISTRY)
     assert told.count("'practical'") >= 2  # the presets of solb and colb that are meant if none is named
+    assert data("policies")[0]["about"] == "Keeps every limit while it learns; needs a safe strategy."
+    assert "OMD" not in told  # what the paper calls its algorithm says nothing of the preset "led"
 
 
 def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
@@ -199,8 +201,12 @@ def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
     told = ended.stdout
     assert ended.exit_code == 0
     assert (tmp_path / "report.html").is_file()
-    story = told[told.rindex("10 runs of 200,000 rounds.") :]
-    assert len(story.splitlines()) <= 12
+    about, rest = told.split("llm-routing-v1: who kept the guardrails?")
+    table, story = rest.split("10 runs of 200,000 rounds.")
+    assert len(about.split("\n\n")[0].splitlines()) + len(story.splitlines()[:-1]) <= 10  # without the report's path
+    assert len(table.strip().splitlines()) <= 7
+    assert re.search(r"SOLB +kept +0\.39\d+ +0\.\d+ +0\.\d+ +\d+ %", table.replace("\N{NO-BREAK SPACE}", " "))
+    assert re.search(r"unguarded +broken ", table)
     (found,) = results(sf.Run.load(tmp_path))
     solb, colb, free = found.policies
     flat = " ".join(story.split())
@@ -566,6 +572,8 @@ def test_the_shell_completes_commands_and_values(study: Path, tmp_path: Path) ->
     assert "forecast" in completed("f")
     assert {"solb", "safe-exp3"} <= set(completed("warm", "s"))
     assert "Lemma 1" in completed("verify", "Lemma")
+    assert completed("verify", "--engine", "threads", "--policy", "op")[0] == "opb"
+    assert "llm-routing-v1" in completed("verify", "--scenario", "llm")
     assert completed("keys", "create", "me", "--role", "fe")[0] == "feedback"
     call("run", study, "--out", tmp_path / "out", "--no-figures")
     assert completed("show", str(tmp_path / "out"), "th")[0] == "three-arms-v1"
