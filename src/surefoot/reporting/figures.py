@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -441,7 +441,7 @@ def draw_cost(
     low, high, least, most = (np.where(seen, end[:, rail], np.nan) for end in (course.low, course.high, *course.band))
     if look.stands_out(policy.name):
         axes.stairs(most, edges, baseline=least, fill=True, color=colour, alpha=0.15, lw=0)
-    style = {"color": colour, "ls": look.dashes[policy.name], "zorder": 3}
+    style: dict[str, Any] = {"color": colour, "ls": look.dashes[policy.name], "zorder": 3}
     if course.exact:
         axes.stairs(high, edges, baseline=None, lw=look.width[policy.name], gid="cost", **style)
         return
