@@ -397,7 +397,7 @@ def test_the_picture_of_the_readme_shows_what_is_said_below_it() -> None:
     courses = routing()
     spend, quality = courses["SOLB"]
     assert (f"{spend.max():.3f}", f"{quality.mean():.2f}") == ("0.399", "0.80")
-    assert f"{courses['no guardrails'][0][-1]:.2f}" == "0.85"
+    assert f"{courses['unguarded'][0][-1]:.2f}" == "0.85"
     assert f"{courses['the baseline alone'][1].mean():.2f}" == "0.45"
     said = flat("README.md")
     for figure in ("at most 0.399 cents", "guardrails ends at 0.85", "0.80 on average; the baseline alone has 0.45"):
@@ -423,7 +423,7 @@ def test_the_verdicts_of_the_demo_are_what_it_prints(tmp_path: Path) -> None:
         if shown is not None:
             for one, other in zip(re.findall(figure, shown[0]), re.findall(figure, sentence), strict=True):
                 assert abs(float(one) - float(other)) <= 0.02 * abs(float(other)), (shown[0], sentence)
-    unguarded = next(row for row in run.summary().to_pylist() if row["policy"] == "no guardrails")
+    unguarded = next(row for row in run.summary().to_pylist() if row["policy"] == "unguarded")
     assert near("-21,698", unguarded["regret"])
     assert near("88,767", unguarded["violation"])
     assert "regret of -21,698 and a violation of 88,767" in flat("docs/faq.md")

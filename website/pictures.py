@@ -20,7 +20,7 @@ Courses = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 STRETCH = 2_000
 """Requests that a point of the picture stands for."""
-LOOKS = {"SOLB": "#0072B2", "no guardrails": "#D55E00", "the baseline alone": "#777777"}
+LOOKS = {"SOLB": "#0072B2", "unguarded": "#D55E00", "the baseline alone": "#777777"}
 STYLE: Any = {
     "svg.hashsalt": "surefoot",
     "font.size": 11,
@@ -37,7 +37,7 @@ def routing(horizon: int = 200_000, seed: int = 0) -> Courses:
     scenario = sf.scenarios.make("llm-routing-v1", horizon=horizon)
     policies: dict[str, Any] = {
         "SOLB": sf.SOLB,
-        "no guardrails": lambda problem, seed: sf.LogBarrier(problem, seed, learning_rate=0.05),
+        "unguarded": lambda problem, seed: sf.LogBarrier(problem, seed, learning_rate=0.05),
         "the baseline alone": sf.AlwaysSafe,
     }
     checkpoints = list(range(STRETCH, horizon + 1, STRETCH))
@@ -76,7 +76,7 @@ def draw_routing(path: Path, narrow: bool = False) -> None:
         left.set(title="Spend a request (cents)", xlabel="thousand requests", ylim=(0, 1.0), xlim=(0, 200))
         right.set(title="Quality of the answers", xlabel="thousand requests", ylim=(0.3, 1.0), xlim=(0, 200))
         for name, (_, quality) in courses.items():
-            if narrow and name == "no guardrails":  # too little room below
+            if narrow and name == "unguarded":  # too little room below
                 right.text(198, quality[-20:].max() + 0.01, name, color=LOOKS[name], ha="right", va="bottom")
             else:
                 right.text(198, quality[-20:].min() - 0.015, name, color=LOOKS[name], ha="right", va="top")

@@ -192,14 +192,21 @@ def test_lists_name_everything() -> None:
     _, told, _ = call("policies")
     assert all(name in told for name in REGISTRY)
     assert told.count("'practical'") >= 2  # the presets of solb and colb that are meant if none is named
+    assert data("policies")[0]["about"] == "Keeps every limit while it learns; needs a safe strategy."
+    assert "OMD" not in told  # what the paper calls its algorithm says nothing of the preset "led"
 
 
 def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
-    code, told, _ = call("demo", "--out", tmp_path)
-    assert code == 0
+    ended = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)], env={"COLUMNS": "100"})
+    told = ended.stdout
+    assert ended.exit_code == 0
     assert (tmp_path / "report.html").is_file()
-    story = told[told.rindex("10 runs of 200,000 rounds.") :]
-    assert len(story.splitlines()) <= 12
+    about, rest = told.split("llm-routing-v1: who kept the guardrails?")
+    table, story = rest.split("10 runs of 200,000 rounds.")
+    assert len(about.split("\n\n")[0].splitlines()) + len(story.splitlines()[:-1]) <= 10  # without the report's path
+    assert len(table.strip().splitlines()) <= 7
+    assert re.search(r"SOLB +kept +0\.39\d+ +0\.\d+ +0\.\d+ +\d+ %", table.replace("\N{NO-BREAK SPACE}", " "))
+    assert re.search(r"unguarded +broken ", table)
     (found,) = results(sf.Run.load(tmp_path))
     solb, colb, free = found.policies
     flat = " ".join(story.split())
@@ -207,7 +214,7 @@ def test_the_demo_says_who_kept_the_guardrails(tmp_path: Path) -> None:
     assert "SOLB kept all 3 guardrails in every round of all 10 runs; lost" in flat
     assert "COLB was over in" in flat
     assert "but by little: spend averaged 0.40" in flat
-    assert "no guardrails, an unguarded learner, broke 2 of 3 guardrails" in flat
+    assert "unguarded broke 2 of 3 guardrails" in flat
     for policy in (solb, colb, free):  # figures of this very run
         assert policy.gain is not None
         assert policy.baseline is not None
@@ -414,6 +421,41 @@ def test_an_experiment_for_machines(tmp_path: Path) -> None:
     assert data("check", path) == sf.Experiment.from_dict(ROUTING).to_dict()
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "With probability at least 95 % every decision of an epoch is drawn from a strategy whose mean keeps {}, "
+             "if the baseline is as safe as stated, the mean of each guardrail under each arm does not change, you "
+             "serve the arm that was drawn, "),
+        ({"delta": 0.001}, "With probability at least 99.9 % every decision"),
+        ({"baseline_costs": None}, "every decision of an epoch, after the baseline is measured, is drawn"),
+        ({"options": {"confidence": "eb-mixture"}}, " there is one log and no feedback is lost (docs/live.md)."),
+        ({"policy": "opb", "horizon": 10_000}, "(docs/live.md; live, this is proved for solb alone)."),
+        ({"policy": "colb"}, "colb promises only a small total violation (proved for its preset"),
+        ({"guardrails": [], "baseline_costs": None}, "There are no guardrails, and nothing is promised about them."),
+    ],
+)  # fmt: skip
+def test_check_says_what_is_promised(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "routing.json"
+    path.write_text(json.dumps({**ROUTING, **changes}))
+    code, said, wrong = call("check", path)
+    assert (code, wrong) == (0, "")
+    count = len(ROUTING["guardrails"])
+    assert told.format({1: "the limit", 2: "both limits"}.get(count, f"all {count} limits")) in " ".join(said.split())
+
+
+def test_files_that_cannot_be_read_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "nofile.toml", tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00\xd8")
+    for command, what in (("run", "study"), ("check", "experiment")):
+        assert call(command, missing)[2] == f"{what} must be a file that exists, got {missing}\n"
+        assert call(command, binary)[2] == f"{what} must be a text file in UTF-8, got {binary}\n"
+        wrong = call(command, tmp_path)[2]
+        assert wrong.startswith(f"{what} must be a file that can be read (")
+        assert wrong.endswith(f"got {tmp_path}\n")
+        assert "Errno" not in wrong
+
+
 @pytest.mark.parametrize("measured", [False, True])
 def test_options_that_the_policy_refuses_are_found(tmp_path: Path, measured: bool) -> None:
     path = tmp_path / "routing.json"
@@ -530,6 +572,8 @@ def test_the_shell_completes_commands_and_values(study: Path, tmp_path: Path) ->
     assert "forecast" in completed("f")
     assert {"solb", "safe-exp3"} <= set(completed("warm", "s"))
     assert "Lemma 1" in completed("verify", "Lemma")
+    assert completed("verify", "--engine", "threads", "--policy", "op")[0] == "opb"
+    assert "llm-routing-v1" in completed("verify", "--scenario", "llm")
     assert completed("keys", "create", "me", "--role", "fe")[0] == "feedback"
     call("run", study, "--out", tmp_path / "out", "--no-figures")
     assert completed("show", str(tmp_path / "out"), "th")[0] == "three-arms-v1"

@@ -64,6 +64,24 @@ def test_harder_is_later() -> None:
     assert said(days, "--traffic", 1000) == pytest.approx(said(label) / 1000, rel=0.01)
 
 
+def test_that_the_formula_is_an_upper_estimate_is_said_beside_it() -> None:
+    _, told, _ = call()
+    rows = {line.split()[0]: line for line in told.splitlines() if "rounds until loose" in line}
+    assert ["(upper estimate)" in rows[name] for name in ("guaranteed", "led", "practical")] == [False, True, True]
+    assert "--simulate measures all of this" in told
+    assert "upper estimate" not in call("--slack", 0.1)[1]  # there it is not
+    simulated = call("--simulate", "--deviation", 0.1, "--seeds", 3)[1]
+    assert "(upper estimate)" not in simulated  # the measured number stands beside it
+    assert "--simulate measures" not in simulated
+
+
+def test_it_names_the_page_with_the_derivation_and_speaks_of_limits() -> None:
+    for told in (call()[1], call("--guardrails", 2, "--slack", 0.1)[1]):
+        assert "docs/forecast.md" in told
+        assert "threshold" not in told
+    assert "which the limit holds back" in " ".join(call()[1].split())
+
+
 def test_what_takes_too_long_to_simulate_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "WORK", 60_000)
     assert "not all within 1,000" in call("--simulate", "--margin", 0.01, "--seeds", 6)[1]

@@ -18,8 +18,8 @@ import surefoot as sf
 from surefoot.reporting import figures, story, words
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import results
-from surefoot.reporting.simplex import subject
-from surefoot.reporting.style import Look, short
+from surefoot.reporting.simplex import still, subject
+from surefoot.reporting.style import Look, short, styled
 
 POLICIES: dict[str, Any] = {
     "solb": lambda problem, seed: sf.SOLB(problem, seed, preset="paper", learning_rate=0.3),
@@ -96,6 +96,33 @@ def test_names_are_escaped(three_arms: tuple[str, Path]) -> None:
     text, _ = three_arms
     assert "<i>no" not in text
     assert "&lt;i&gt;no &amp; guardrails&lt;/i&gt;" in text
+
+
+def test_the_baseline_has_one_name(three_arms: tuple[str, Path]) -> None:
+    text, folder = three_arms
+    drawn = "".join(path.read_text() for path in (folder / "figures").glob("*.svg"))
+    for said in (re.sub(r"data:[^\"]*", "", text), drawn):
+        said = re.sub(r"best\s+safe\s+strategy", "", said)  # the benchmark
+        assert not re.search(r"safe\s+strategy", said)
+        assert "baseline" in said
+
+
+def test_only_figures_that_a_phone_cannot_show_whole_are_scrolled(three_arms: tuple[str, Path]) -> None:
+    text, _ = three_arms
+    wide = re.findall(r'<figure(?: class="(wide)")?>.*?download="three-arms-v1-([a-z-]+)\.csv"', text)
+    assert [name for found, name in wide if found] == ["allocation", "simplex-sequence"]  # one guardrail: costs fit
+
+
+def test_names_of_corners_are_not_cut() -> None:
+    (drawn,) = results(simulated("three-arms-v1"))
+    chosen = subject(drawn)
+    assert chosen is not None
+    with styled():
+        figure = still(drawn, chosen)
+        figure.draw_without_rendering()
+        corners = [text for text in figure.axes[0].texts if text.get_text() in drawn.arms]
+        assert len(corners) == 3
+        assert all(text.get_window_extent().x0 >= 0 for text in corners)
 
 
 def test_how_to_make_it_again_is_told(three_arms: tuple[str, Path]) -> None:

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import surefoot as sf
+from surefoot.analysis.statistics import Interval
 from surefoot.reporting import figures, story, words
 from surefoot.reporting.courses import Change, CostCourse, changes, drifts, mean_costs
 from surefoot.reporting.data import of_figure
 from surefoot.reporting.pages import smaller
 from surefoot.reporting.report import write_report
 from surefoot.reporting.results import PolicyResult, ScenarioResult, results
-from surefoot.reporting.simplex import BEST, PLAYED, PROPOSAL, REST, SAFE, points, several_plans, subject
-from surefoot.reporting.standings import standings
+from surefoot.reporting.simplex import BEST, MARKS, PLAYED, PROPOSAL, REST, SAFE, points, several_plans, subject
+from surefoot.reporting.standings import Standing, standings
 from surefoot.reporting.style import ARMS, COLOURS, Look, styled
 from surefoot.simulation.world import policy_seed
 
@@ -192,6 +193,85 @@ class TestHow:
         assert story.verdict(only(found), found) == "there are none"
 
 
+class Hard(Plays):
+    """A policy that promises to keep the guardrails."""
+
+    kind = "hard"
+
+
+class TestDelta:
+    """What the verdict says of the unsafe runs of a hard policy."""
+
+    def of(self, unsafe: int, runs: int, delta: float = 0.05, kind: type[Plays] = Hard, costs: Any = None) -> str:
+        problem = sf.Problem(2, [0.5], HORIZON, delta=delta)
+        costs = costs or sf.costs.Fixed([[0.9, 0.1]])
+        scenario = sf.Scenario("x-v1", problem, sf.losses.Fixed([0.5, 0.5]), costs)
+        broken = {policy_seed(number) for number in range(unsafe)}
+
+        def made(problem: sf.Problem, seed: int) -> Plays:
+            return kind([[1.0, 0.0] if seed in broken else [0.0, 1.0]])
+
+        (found,) = results(sf.simulate(scenario, {"p": made}, runs, [HORIZON], workers=1))
+        assert only(found).final["violating_runs"] == unsafe
+        return story.sentence(only(found), found).text.replace(story.GLUE, " ")
+
+    def test_as_many_as_it_allows(self) -> None:
+        assert self.of(1, 20).endswith("; delta = 0.05 allows 1 run in 20.")
+        assert self.of(1, 20, 0.01).endswith("; delta = 0.01 allows 1 run in 100.")
+        assert self.of(2, 5, 0.15).endswith("; delta = 0.15 allows 3 runs in 20.")  # an exact test, not the share
+
+    def test_more_than_it_allows(self) -> None:
+        assert self.of(4, 5).endswith("; that is more than delta = 0.05 allows, 1 run in 20.")
+        assert self.of(3, 20, 0.001).endswith("; that is more than delta = 0.001 allows, 1 run in 1,000.")
+
+    def test_of_others_it_says_nothing(self) -> None:
+        assert "delta" not in self.of(0, 5)
+        assert "delta" not in self.of(1, 5, kind=Plays)
+
+    def test_costs_that_change_are_not_covered(self) -> None:
+        moving = sf.costs.Switching([[[0.9, 0.1]], [[0.9, 0.2]]], at=30)
+        assert self.of(4, 5, costs=moving).endswith("; delta = 0.05 is for mean costs that do not change.")
+
+    def test_of_many_policies_the_hard_ones_are_told(self) -> None:
+        problem = sf.Problem(2, [0.5], HORIZON)
+        scenario = sf.Scenario("x-v1", problem, sf.losses.Fixed([0.5, 0.5]), sf.costs.Fixed([[0.9, 0.1]]))
+        policies: dict[str, Any] = {f"free {i}": lambda problem, seed: Plays([[1.0, 0.0]]) for i in range(9)}
+        policies["hard"] = lambda problem, seed: Hard([[1.0, 0.0] if seed == policy_seed(0) else [0.0, 1.0]])
+        (found,) = results(sf.simulate(scenario, policies, 5, [HORIZON], workers=1))
+        (line,) = story.story(found)
+        assert line.text.endswith(" hard was over in 1 of 5 runs; delta = 0.05 allows 1 run in 20.")
+
+
+def test_policies_are_judged_by_what_they_promise() -> None:
+    def of(name: str, kind: str, safe: bool, rank: int, violation: float) -> Standing:
+        interval = Interval(0.1, 0.1, 0.1)
+        return Standing(name, kind, safe, rank, None, interval, 1, 9, interval._replace(value=-1e-5),
+                        interval._replace(value=violation), None, 1)  # fmt: skip
+
+    listed = [
+        of("solb", "hard", True, 1, 0.0), of("bold", "hard", False, 2, 0.1), of("colb", "soft", False, 3, 0.01),
+        of("colb, paper", "soft", False, 4, 0.02), of("ucb1", "none", False, 5, 0.3),
+        of("mine", "other", False, 6, 0.4),
+    ]  # fmt: skip
+    lines = [(line.name, line.how, line.text) for line in story.overall([], listed)]
+    assert lines == [
+        ("1 of 6", "kept", "kept the guardrails as often as delta requires: solb. "
+         "Of these solb has the least regret, 0.000 a round on average."),
+        ("1 of 6", "broken", "promised to keep the guardrails in every round, and broke them more often than delta "
+         "allows: bold. Of these bold is over least, by 0.100 a round on average."),
+        ("2 of 6", "none", "promise only a small total violation, and exceeded limits in more runs than delta allows: "
+         'colb, "colb, paper". Of these colb is over least, by 0.010 a round on average.'),
+        ("2 of 6", "broken", "promise nothing about the guardrails, and broke them: ucb1, mine. "
+         "Of these ucb1 is over least, by 0.300 a round on average."),
+    ]  # fmt: skip
+
+
+def test_standings_have_no_negative_zero() -> None:
+    assert words.spanned(Interval(-1e-4, -2e-4, 0.0)) == "0.000 ± 0.000"
+    assert words.spanned(Interval(-0.002, -0.003, -0.001)) == "-0.002 ± 0.001"
+    assert story.percents(-1e-6, 1) == f"0.0{story.GLUE}%"
+
+
 def test_the_gain_is_what_the_baseline_loses_more_in_the_same_rounds() -> None:
     safe = sf.SafeStrategy([0, 1], [0.1])
     losses = sf.losses.Fixed(np.random.default_rng(1).random((HORIZON, 2)))
@@ -242,6 +322,11 @@ class TestRegretBelowZero:
         found = shown({"p": [[1, 0]] * 30 + [[0, 1]] * 30}, self.costs, [1.0], losses)
         assert story.below_zero(found).endswith("It is below 0 for p, which followed changes of the losses.")
 
+    def test_of_who_was_lucky(self) -> None:
+        losses = sf.losses.Fixed([[0.0, 1.0]] * 30 + [[1.0, 0.0]] * 30)
+        found = shown({"p": [[1, 0]] * 30 + [[0, 1]] * 30}, self.costs, [1.0], losses)
+        assert story.below_zero(found).endswith("for p, which happened to play arms whose losses came out low.")
+
     def test_is_not_explained_where_it_does_not_occur(self) -> None:
         losses = sf.losses.Fixed([0.1, 0.9])
         assert story.below_zero(shown({"p": [0, 1]}, self.costs, [0.5], losses)) == ""
@@ -259,7 +344,8 @@ def test_changes_of_the_world_are_known() -> None:
     assert drifts(of("adaptive-v1")) == ["losses react to what is played"]
     plain = of("stochastic-v1")
     assert (changes(plain), drifts(plain), figures.change_note(plain)) == ([], [], "")
-    assert figures.change_note(of("jump-v1")) == " Dotted lines: costs change, after round 150."
+    assert figures.change_note(of("jump-v1")) == " Dotted lines: costs change after round 150."
+    assert figures.change_note(of("switching-v1")) == " Dotted lines: losses change after rounds 100 and 200."
 
 
 @pytest.fixture(scope="module")
@@ -292,8 +378,8 @@ def test_figures_mark_changes_and_limits(free: ScenarioResult) -> None:
         look = Look(["kept", "close", "free"])
         for figure in (figures.over_rounds(free, look, "regret"), figures.costs(free, look)):
             assert all([line.get_xdata()[0] for line in lines] == [30] for lines in marked(figure, "change"))
-        (limit,) = marked(figures.costs(free, look), "limit")
-        assert [line.get_ydata()[0] for line in limit] == [0.5]
+        limits = marked(figures.costs(free, look), "limit")
+        assert [[line.get_ydata()[0] for line in limit] for limit in limits] == [[0.5], [0.5]]
         calm = shown({"calm": [0.1, 0.9]}, sf.costs.Fixed([[0.3, 0.1]]), [0.5])
         (axes,) = figures.costs(calm, Look(["calm"])).axes
         assert axes.get_ylim()[1] > 0.5  # the limit is in sight, however far below it one stays
@@ -311,15 +397,41 @@ def test_words_beside_a_change_stand_where_no_curve_is() -> None:
             assert figures.is_free_above(axes, [policy, still], "regret", found) == top  # type: ignore[list-item]
 
 
-def test_what_flattens_costs_is_cut_off_and_named() -> None:
-    plays = {"kept": [0.0, 1.0], "free": [1.0, 0.0]}
-    found = shown(plays, sf.costs.Fixed([[0.9, 0.01]]), [0.02])
+def drawn_costs(axes: Any) -> int:
+    """How many courses of costs have a line in a pair of axes."""
+    return sum(patch.get_gid() == "cost" for patch in axes.patches)
+
+
+def test_costs_close_to_the_limit_have_a_scale_of_their_own_and_the_first_rounds_can_be_seen() -> None:
+    """One climbs from far below to just below the limit, one stays just above it, and one does not look."""
+    plays = {"kept": [[0.0, 1.0]] + [[0.49, 0.51]] * 59, "close": [0.51, 0.49], "free": [1, 0]}
+    found = shown(plays, sf.costs.Fixed([[0.9, 0.1]]), [0.5], checkpoints=[1, 3, 10, 30, 60])
     with styled():
-        (axes,) = figures.costs(found, Look(["kept", "free"])).axes
-        assert axes.get_ylim()[1] < 0.1
-        assert [text.get_text() for text in axes.texts if text.get_gid() == "outside"] == [
-            "free: 0.9 \N{UPWARDS ARROW}"
-        ]
+        figure = figures.costs(found, Look(list(plays)))
+        above, below = figure.axes
+        assert (drawn_costs(above), drawn_costs(below)) == (2, 3)
+        low, high = above.get_ylim()
+        assert high - low < 0.05  # the costs are 0.492 and 0.508
+        assert low < 0.492 < 0.5 < 0.508 < high
+        assert below.get_ylim()[0] < 0.1 < 0.9 < below.get_ylim()[1]  # with the first round, and the unguarded one
+        assert all(axes.get_xscale() == "log" and axes.get_xlim()[0] == 1 for axes in figure.axes)
+    caption = next(one for one in figures.figures(found, Look(list(plays))) if one.name == "costs").caption
+    assert "Above: policies that kept the guardrails, or nearly, close to the limit." in caption
+    assert "logarithmic" in caption
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_phone_shows_the_legend_of_wide_figures(many: bool) -> None:
+    """It scrolls wide figures sideways, and begins at the left."""
+    names = [f"a policy whose name is long {i}" for i in range(20)] if many else ["kept", "close"]
+    found = shown({name: [0.4, 0.5, 0.1] for name in names}, sf.costs.Fixed([[0.9, 0.1, 0.2]] * 3), [0.5] * 3)
+    with styled():
+        for figure in (figures.costs(found, Look(names)), figures.allocation(found)):
+            figure.draw_without_rendering()
+            (legend,) = figure.legends
+            assert figure.get_figwidth() > 6  # wide
+            assert legend.get_window_extent().x1 <= 5.6 * figure.dpi
+            assert len(legend.get_texts()) >= 3
 
 
 def test_the_safe_weight_has_a_logarithmic_axis_of_rounds() -> None:
@@ -338,6 +450,16 @@ def test_no_mark_hides_another_in_the_plane(free: ScenarioResult) -> None:
     assert len(marks) == 5
     assert all(line.get_markerfacecolor() == "none" for line in marks)
     assert len({line.get_marker() for line in marks}) == 3
+    every = [{text.get_text() for text in axes.texts} for axes in figure.axes]
+    assert every == [{"kept", "close"}, {"kept", "close", "free"}]  # names beside all marks, in both panels
+
+
+def test_no_mark_hides_another_in_the_triangle() -> None:
+    """At one place they lie one within the other: all but the smallest are hollow."""
+    *hollow, last = MARKS.values()
+    assert all(fill == "none" for _, fill, _ in hollow)
+    sizes = [size for _, _, size in [*hollow, last]]
+    assert all(one >= other + 2 for one, other in zip(sizes, sizes[1:]))
 
 
 # Colours, as people see them who do not see all of them (Machado et al. 2009, severity 1)

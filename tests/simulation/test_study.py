@@ -63,7 +63,7 @@ def test_the_example_can_be_run_as_it_stands(folder: Path) -> None:
     assert study.title == "Who keeps the guardrails?"
     assert [simulation.plan.scenario.id for simulation in study.simulations] == ["three-arms-v1", "nu_2"]
     for simulation in study.simulations:
-        assert list(simulation.plan.policies) == ["solb", "solb, paper", "colb", "no guardrails"]
+        assert list(simulation.plan.policies) == ["solb", "solb, paper", "colb", "unguarded"]
         assert simulation.plan.seeds == list(range(10))
     assert study.simulations[1].plan.scenario.problem.horizon == 20_000
 

@@ -49,6 +49,20 @@ def complete_policy(incomplete: str) -> list[str]:
     return [name for name in REGISTRY if name.startswith(incomplete)]
 
 
+def complete_hard(incomplete: str) -> list[str]:
+    """Names of the policies whose unsafe runs are counted, for the shell."""
+    from surefoot.theory.at_scale import POLICIES
+
+    return [name for name in POLICIES if name.startswith(incomplete)]
+
+
+def complete_counted(incomplete: str) -> list[str]:
+    """Names of the scenarios in which unsafe runs are counted, for the shell."""
+    from surefoot.theory.at_scale import SCENARIOS
+
+    return [name for name in SCENARIOS if name.startswith(incomplete)]
+
+
 def complete_claim(incomplete: str) -> list[str]:
     """Names of claims, for the shell."""
     from surefoot.theory.catalogue import CLAIMS
@@ -276,7 +290,7 @@ def bounds(
     gap: Annotated[
         float, typer.Option(help="Root mean square of what the safe strategy loses more per round (Delta).")
     ] = 0.2,
-    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     json: Json = False,
     constraints: Constraints = None,
 ) -> None:
@@ -299,9 +313,9 @@ def forecast(
     traffic: Annotated[float, typer.Option(help="Decisions a day.")] = 10_000,
     deviation: Annotated[float, typer.Option(help="Standard deviation of a cost; coin flips are the worst.")] = 0.5,
     gap: Annotated[float, typer.Option(help="What the safe strategy loses more a round than the best.")] = 0.2,
-    threshold: Annotated[float, typer.Option(help="The smallest threshold (alpha).")] = 0.5,
+    threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     slack: Annotated[
-        float, typer.Option(help="By how much the best strategy stays below the thresholds; 0: they hold it back.")
+        float, typer.Option(help="By how much the best strategy stays below the limits; 0: they hold it back.")
     ] = 0.0,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also simulate it in a matching scenario; seconds.")
@@ -342,8 +356,14 @@ def verify(
     rounds: Annotated[
         int | None, typer.Option(min=100, help="With --engine: rounds of a run.", show_default="100000")
     ] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="With --engine: a policy; by default all hard ones.")] = None,
-    scenario: Annotated[list[str] | None, typer.Option(help="With --engine: a scenario; by default all.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="With --engine: a policy; by default all hard ones.", autocompletion=complete_hard),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="With --engine: a scenario; by default all.", autocompletion=complete_counted),
+    ] = None,
 ) -> None:
     """Test every claim of the paper by simulation, and mutations that must fail."""
     from surefoot.cli.verify import carry_out, check_options, try_at_scale

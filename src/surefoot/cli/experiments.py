@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from surefoot.cli.refusal import refuse
 from surefoot.cli.studies import read_text
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.live import Live
-from surefoot.reporting.story import quoted
+from surefoot.reporting.story import listed, quoted
 
 
 def print_experiment(path: Path, as_json: bool = False) -> None:
@@ -41,5 +42,41 @@ def print_experiment(path: Path, as_json: bool = False) -> None:
             baseline, margin = guardrail.shown(value), guardrail.shown(abs(guardrail.limit - value))
         table.add_row(guardrail.name, f"{side} {guardrail.shown(guardrail.limit)}", baseline, margin)
     console.print(table)
+    console.print(promise(experiment))
     shares = experiment.baseline if isinstance(experiment.baseline, str) else dict(experiment.baseline)
     console.print(f"The baseline, {shares}, is served while the experiment is held.")
+
+
+PROVED = (None, "betting", "hoeffding", "paper")
+"""Confidence bounds for which the promise is proved however feedback gets lost; None: those of the preset."""
+CONDITIONS = (
+    "the baseline is as safe as stated",
+    "the mean of each guardrail under each arm does not change",
+    "you serve the arm that was drawn",
+    "nobody cancels decisions because of their arm or outcome",
+    "results from elsewhere have the same means",
+    "there is one log",
+)
+"""What the promise needs; docs/live.md says more."""
+
+
+def promise(experiment: Experiment) -> str:
+    """What is promised about the guardrails, and under which conditions, in a sentence."""
+    count = len(experiment.guardrails)
+    limits = {1: "the limit", 2: "both limits"}.get(count, f"all {count} limits")
+    if not count:
+        return "There are no guardrails, and nothing is promised about them."
+    if not experiment.hard:
+        proof = ' (proved for its preset "paper" and immediate feedback)' if experiment.policy == "colb" else ""
+        return (
+            f"{experiment.policy} promises only a small total violation{proof}: decisions may exceed a limit a little."
+        )
+    given = experiment.options.get("confidence")
+    bound = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", given)
+    needed = [*CONDITIONS, *([] if bound in PROVED else ["no feedback is lost"])]
+    measured = ", after the baseline is measured," if experiment.measures_baseline else ""
+    alone = "" if experiment.policy == "solb" else "; live, this is proved for solb alone"
+    return (
+        f"With probability at least {100 * (1 - experiment.delta):.6g} % every decision of an epoch{measured} is drawn "
+        f"from a strategy whose mean keeps {limits}, if {listed(needed)} (docs/live.md{alone})."
+    )

@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
     "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
-    "estimate (docs/choosing.md){}. It pays once it has lost less than the safe strategy alone would have. This "
+    "estimate (docs/forecast.md){}. It pays once it has lost less than the safe strategy alone would have. This "
     "assumes that the other arms are as much worse than the safe strategy as the best is better. Read it as an order "
     "of magnitude."
 )
-SOONER = "; led and practical are mostly much sooner, because they follow a linear program that plays few arms"
+SOONER = (
+    "; for led and practical it is an upper estimate: they are mostly much sooner, because they follow a linear "
+    "program that plays few arms"
+)
+MEASURE = " --simulate measures all of this."
+UPPER = " (upper estimate)"
 
 
 def print_forecast(
@@ -56,15 +61,16 @@ def print_forecast(
         print_json({name: as_data(one, traffic, found.get(name)) for name, one in forecasts.items()})
         return
     console = Console(highlight=False)
-    best = f"stays {slack:g} below the thresholds" if slack else "the thresholds hold back"
+    limits = "limit" if guardrails == 1 else "limits"
+    best = f"stays {slack:g} below the {limits}" if slack else f"the {limits} hold{'s' * (guardrails == 1)} back"
     console.print(
         f"[bold]{arms} arms, {guardrails} guardrail{'s' * (guardrails != 1)}, margin {margin:g}[/]; "
-        f"delta {delta:g}, threshold {threshold:g}, costs deviate by {deviation:g}; "
+        f"delta {delta:g}, limit {threshold:g}, costs deviate by {deviation:g}; "
         f"the safe strategy loses {gap:g} a round more than the best, which {best}"
     )
     cells = {name: simulated_cells(one, forecasts[name], traffic) for name, one in found.items()}
     console.print(overview(forecasts, traffic, cells, seeds))
-    console.print(LEGEND.format("" if slack else SOONER), style="italic")
+    console.print(LEGEND.format("" if slack else SOONER) + MEASURE * (not seeds), style="italic")
 
 
 def overview(forecasts: dict[str, Forecast], traffic: float, found: dict[str, list[str]], seeds: int) -> Table:
@@ -76,8 +82,9 @@ def overview(forecasts: dict[str, Forecast], traffic: float, found: dict[str, li
     if found:
         table.add_column(f"mean of {seeds} runs (95 %)", justify="right", no_wrap=True)
     for preset, forecast in forecasts.items():
+        upper = UPPER * (preset != "guaranteed" and forecast.slack == 0 and not found)
         rows = {
-            "rounds until loose": forecast.loose_after,
+            f"rounds until loose{upper}": forecast.loose_after,
             f"days of {brief(traffic)} decisions": forecast.loose_after / traffic,
             "regret paid to safety": forecast.regret,
             "rounds until it pays": forecast.break_even,

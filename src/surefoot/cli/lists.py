@@ -20,6 +20,12 @@ CAPTION = (
     "none: left to the policy, or to its preset. "
     "learning_rate: a number, theory, practical or doubling. confidence: {}."
 )
+ABOUT = {
+    "solb": "Keeps every limit while it learns; needs a safe strategy.",
+    "colb": "Exceeds limits a little while it learns: the total violation grows slowly. Needs no safe strategy.",
+    "log-barrier": "Learns from losses alone and does not look at costs: the unguarded learner of the demo.",
+}
+"""What users need to know of the policies that have presets: their docstrings name the paper's algorithms."""
 KINDS = {"hard": "hard: all rounds safe", "soft": "soft: total violation grows slowly", "none": "none: ignored"}
 
 
@@ -68,9 +74,9 @@ def add_columns(table: Table, ids: Mapping[str, Any], first: str, *others: str) 
         table.add_column(name, overflow="fold")
 
 
-def words(cls: type) -> str:
+def words(cls: type[Policy[Any]]) -> str:
     """What a policy is, in a line."""
-    return (cls.__doc__ or "").strip().splitlines()[0]
+    return ABOUT.get(cls.name) or (cls.__doc__ or "").strip().splitlines()[0]
 
 
 def presets(cls: type) -> list[str]:

@@ -43,10 +43,14 @@ name = "COLB"
 
 [[policies]]
 policy = "log-barrier"
-name = "no guardrails"
+name = "unguarded"
 learning_rate = 0.05
 """
-
+ABOUT = (
+    "Route requests among five language models, and answer as well as possible. Guardrails, on average over requests: "
+    "at most 0.40 cents of spend, 20 % that miss the latency objective, 20 % refused."
+)
+"""What the demo is, in two lines; the report says more."""
 
 PRESETS = ("solb", "colb")
 """Policies that enter the league twice: with default options, and with the preset "paper"."""
@@ -66,10 +70,16 @@ def league_study(seeds: int, horizon: int) -> str:
 
 def read_text(path: Path, what: str = "study") -> str:
     """The text of a file that describes a study or an experiment."""
+    rule = "be a file that exists"
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise refuse(RuleError(what, "be a text file that can be read", path, f"{path}: {error}")) from None
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        rule = f"be a file that can be read ({(error.strerror or 'it cannot').lower()})"
+    except UnicodeDecodeError:
+        rule = "be a text file in UTF-8"
+    raise refuse(RuleError(what, rule, path, str(path)))
 
 
 def carry_out(
@@ -91,7 +101,7 @@ def carry_out(
     except OSError as error:
         raise refuse(RuleError("out", "be a folder that can be made", out, f"{out}: {error}")) from None
     if as_story:
-        console.print(study.simulations[0].plan.scenario.about + "\n", width=min(100, console.width))
+        console.print(ABOUT + "\n", width=min(100, console.width), highlight=False)
     try:
         run = study.run(out, workers, **engine)
     except (RuleError, MissingExtra, ConnectionError) as error:
@@ -106,9 +116,11 @@ def carry_out(
         report = write_results(run, scenarios, out, command, figures)
         print_json({**run_data(run, scenarios), "report": report})
         return
-    show_tables(scenarios, console)
     if as_story:
+        console.print(words.brief_table(scenarios[0]))
         console.print(words.verdict_grid(scenarios[0], console.width), highlight=False)
+    else:
+        show_tables(scenarios, console)
     report = write_results(run, scenarios, out, command, figures)
     console.print(f"Report: {report}", soft_wrap=True, highlight=False)
 

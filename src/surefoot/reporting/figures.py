@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,13 +12,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from surefoot.reporting.courses import Change, changes, drifts
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.simplex import sequence, several_plans, still, subject
-from surefoot.reporting.story import BROKEN, how, policy_costs
-from surefoot.reporting.style import FAINT, INK, Look, arm_colours, label, short, thousands
+from surefoot.reporting.story import BROKEN, how, listed, policy_costs
+from surefoot.reporting.style import FAINT, INK, Look, arm_colours, label, thousands
 from surefoot.rules import Floats
 
 WIDE = ("costs", "allocation", "simplex-sequence")
@@ -29,18 +30,20 @@ MOST_ARMS = 7
 """Number of arms drawn separately in an allocation; the others are drawn together."""
 MOST_RAILS = 6
 """Number of guardrails whose costs are drawn: those that are closest to their limits, or over."""
-FLATTENED = 5.0
-"""How many times more room all costs need than those of policies that keep the guardrails, before the rest is cut."""
+FIRST_ROUNDS = 0.05
+"""The share of the rounds that does not count for the scale close to a limit: what is safe is learnt in these."""
 SPREAD = 3.0
 """How many times more room all policies need than those that keep the guardrails, before these get their own panel."""
 
 
+PHONE = 5.2
+"""Inches of a wide figure that a phone shows at once."""
 OVER = "#7a1f1f"
 """What is over a limit; no policy has this colour."""
 
 CAPTIONS = {
     "costs": "The expected cost of what was played, against the limit: the shaded area is over it. Mean over "
-    "the seeds, and a band from the 10 to the 90 % quantile.",
+    "the seeds, and a band from the 10 to the 90 % quantile. Rounds are on a logarithmic scale.",
     "plane": "Regret against total violation at the end: down and to the left is better. Each point is the mean over "
     "the seeds, with 95 % intervals.",
     "regret": "Regret over the rounds: how much more was lost than by the best safe strategy in hindsight. Mean over "
@@ -48,10 +51,10 @@ CAPTIONS = {
     "violation": "Total violation over the rounds, of the guardrail violated most. Mean and band as for regret.",
     "allocation": "What was played: the share of each arm between two checkpoints, mean over the seeds; on the right "
     "the best safe strategy in hindsight, mean over the seeds.",
-    "safe-weight": "The weight of the safe strategy in what is played: how much caution is left. Below 0.1 the "
+    "safe-weight": "The weight of the baseline in what is played: how much caution is left. Below 0.1 the "
     "guardrails count as loosened. Rounds are on a logarithmic scale.",
     "simplex": "Strategies over three arms as a triangle, after the last round of one run: a corner is an arm. What is "
-    "played next lies between the safe strategy and the rest of what is played.",
+    "played next lies between the baseline and the rest of what is played.",
     "simplex-sequence": "The same run as time goes by.",
 }
 """What each figure shows, in words."""
@@ -97,10 +100,9 @@ def change_note(scenario: ScenarioResult) -> str:
     """What the dotted lines are, and what changes all the time."""
     told = [f"{' and '.join(drifts(scenario)).capitalize()}."] if drifts(scenario) else []
     if found := changes(scenario):
-        rounds = ", ".join(f"{one.after:,}" for one in found)
-        told.insert(
-            0, f"Dotted lines: {', '.join(dict.fromkeys(one.what for one in found))} change, after round {rounds}."
-        )
+        what = listed(list(dict.fromkeys(one.what for one in found)))
+        rounds = listed([f"{one.after:,}" for one in found])
+        told.insert(0, f"Dotted lines: {what} change after round{'s' * (len(found) > 1)} {rounds}.")
     return "".join(f" {one}" for one in told)
 
 
@@ -114,6 +116,8 @@ def scale_note(groups: list[list[PolicyResult]]) -> str:
 def cost_note(scenario: ScenarioResult) -> str:
     """What a reader of the costs has to know: what is not drawn, and what is not known."""
     told, rails = "", len(scenario.guardrails)
+    if len(cost_groups(scenario, drawn_rails(scenario))) > 1:
+        told += " Above: policies that kept the guardrails, or nearly, close to the limit. Below: all policies."
     if rails > MOST_RAILS:
         told += f" The {MOST_RAILS} of {rails} guardrails that are closest to their limits, or over, are drawn."
     course = policy_costs(scenario.policies[0], scenario)
@@ -155,13 +159,20 @@ def stacked(groups: list[list[PolicyResult]]) -> tuple[Figure, list[Axes], list[
     if len(groups) == 1:
         figure, axes = canvas(len(groups[0]))
         return figure, [axes], [2.7 if len(groups[0]) <= FEW else 5.2]
-    wide, others = 5.6, len(groups[1]) - len(groups[0])
-    heights = [max(2.5, 0.17 * len(groups[0])), max(1.6, 0.17 * others)]
+    wide = 5.6
+    heights = [max(2.5, 0.17 * len(groups[0])), max(1.6, 0.17 * len(to_name(groups, 1)))]
     if len(groups[1]) > FEW:
         wide = 9.6
     figure = Figure(figsize=(wide, sum(heights) + 1.3), layout="constrained")
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
     return figure, [figure.add_subplot(grid[i]) for i in range(2)], heights
+
+
+def to_name(groups: list[list[PolicyResult]], place: int) -> list[PolicyResult]:
+    """The policies to name in a panel: of many, the panel of all leaves out what the panel above it names."""
+    if place == 0 or len(groups[1]) <= FEW:
+        return groups[place]
+    return [policy for policy in groups[1] if policy not in groups[0]]
 
 
 KEEPERS = ": guardrails kept, or nearly"
@@ -173,7 +184,7 @@ def over_rounds(scenario: ScenarioResult, look: Look, column: str) -> Figure:
     figure, panels, heights = stacked(groups)
     title = {"regret": "Regret", "violation": "Total violation"}[column]
     for place, (axes, group, height) in enumerate(zip(panels, groups, heights, strict=True)):
-        named = [policy for policy in group if not place or policy not in groups[0]]
+        named = to_name(groups, place)
         draw_courses(axes, group, look, column, named, height)
         over = "" if len(groups) == 1 else (KEEPERS, ": all policies")[place]
         axes.set(title=title + over, ylabel=column, xlim=(0, None))
@@ -283,11 +294,14 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
                 axes.vlines(final["violation"], final["regret_low"], final["regret_high"], color=colour, lw=1)
             axes.plot(  # hollow, in shapes of their own: a mark under another one stays visible
                 final["violation"], final["regret"], look.marker[policy.name], mec=colour, mfc="none", ms=8,
-                mew=look.width[policy.name],
+                mew=look.width[policy.name], zorder=4,
             )  # fmt: skip
         axes.axhline(0, color=INK, lw=0.8)
         axes.axvline(0, color=INK, lw=0.8)
         axes.margins(0.0, 0.18)
+        if len(group) > FEW:  # names one below the other need room
+            low, high = axes.get_ylim()
+            axes.set_ylim(low - 0.25 * (high - low), high)
         furthest = max(policy.final["violation"] for policy in group) or 1.0
         over = "" if len(groups) == 1 else (KEEPERS, ": all policies")[place]
         axes.set(title="Regret against violation" + over, ylabel="regret")
@@ -296,8 +310,8 @@ def plane(scenario: ScenarioResult, look: Look) -> Figure:
     panels[-1].set_xlabel("total violation")
     figure.draw_without_rendering()  # the layout must be settled before names can be placed
     figure.set_layout_engine("none")
-    for place, (axes, group) in enumerate(zip(panels, groups, strict=True)):
-        label_points(axes, [policy for policy in group if not place or policy not in groups[0]], look)
+    for place, axes in enumerate(panels):
+        label_points(axes, to_name(groups, place), look)
     return figure
 
 
@@ -320,39 +334,87 @@ def label_points(axes: Axes, policies: list[PolicyResult], look: Look) -> None:
 
 
 def costs(scenario: ScenarioResult, look: Look) -> Figure:
-    """The expected cost of what was played over the rounds, one panel a guardrail."""
+    """The expected cost of what was played over the rounds: a panel a guardrail or, if that would be flat, two."""
     shown = drawn_rails(scenario)
+    groups = cost_groups(scenario, shown)
     wide = min(3, len(shown))
     tall = -(-len(shown) // wide)
-    few = len(scenario.policies) <= FEW
-    height = max(2.6 * tall + 0.5, 0.18 * len(scenario.policies) + 0.7)  # as many lines as the legend has
-    figure = Figure(figsize=(max(2.9 * wide, 5.0 if few else 7.6) + 2.0, height), layout="constrained")
-    edges = np.array([0, *scenario.rounds])
+    heights = [2.3] if len(groups) == 1 else [2.3, 1.7]
+    key = cost_key(scenario, look)
+    columns = key_columns([str(handle.get_label()) for handle in key])
+    above = 0.16 * -(-len(key) // columns)
+    size = max(2.9 * wide, 5.6), tall * (sum(heights) + 0.25 * len(groups)) + 0.4 + above
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.add_gridspec(tall * len(groups), wide, height_ratios=tall * heights)
+    edges = 1 + np.array([0, *scenario.rounds])  # rounds are counted from 1, where a logarithmic axis can begin
     for place, rail in enumerate(shown):
-        axes = figure.add_subplot(tall, wide, place + 1)
-        for policy in scenario.policies:
-            draw_cost(axes, policy, scenario, rail, edges, look)
         limit = float(scenario.problem.thresholds[rail])
-        axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
-        fit_costs(axes, scenario, rail, look)
-        low, high = axes.get_ylim()
-        axes.axhspan(limit, max(limit, high), color=OVER, alpha=0.08, lw=0, zorder=0.5)
-        axes.set_ylim(low, high)
-        axes.set(title=f"{label(scenario.guardrails[rail])}: at most {limit:g}", xlim=(0, edges[-1]))
-        axes.locator_params(axis="x", nbins=4)
-        mark_changes(axes, changes(scenario), named=place == 0, top=False)
-        thousands(axes)
-        if place % wide == 0:
-            axes.set_ylabel("expected cost")
-        if place + wide >= len(shown):
-            axes.set_xlabel("round")
-    handles: list[Line2D | Patch] = [
+        for row, group in enumerate(groups):
+            axes = figure.add_subplot(grid[place // wide * len(groups) + row, place % wide])
+            low, high = cost_span(group, scenario, rail, late=len(groups) == 2 and row == 0)
+            room = (high - low) or 0.1 * (limit or 1.0)
+            low, high = low - 0.08 * room, high + 0.12 * room
+            for policy in group:
+                draw_cost(axes, policy, scenario, rail, edges, look, (low, high))
+            axes.axhline(limit, color=OVER, lw=1.2, gid="limit", zorder=1.8)  # under what is close to it
+            axes.axhspan(limit, high, color=OVER, alpha=0.08, lw=0, zorder=0.5)
+            axes.set(xscale="log", xlim=(1, max(2, edges[-1])), ylim=(low, high))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            mark_changes(axes, changes(scenario), named=False)
+            thousands(axes)
+            if row == 0:
+                axes.set_title(f"{label(scenario.guardrails[rail])}: at most {limit:g}")
+            if place % wide == 0:
+                axes.set_ylabel("expected cost" + ("" if len(groups) == 1 else COST_ROWS[row]))
+            if row == len(groups) - 1 and place + wide >= len(shown):
+                axes.set_xlabel("round")
+    figure.legend(handles=key, loc="outside upper left", ncols=columns, fontsize=8, handlelength=2.4)
+    return figure
+
+
+COST_ROWS = (",\nclose to the limit", ",\nall policies")
+"""What two panels of costs show, one above the other."""
+
+
+def cost_key(scenario: ScenarioResult, look: Look) -> list[Line2D | Patch]:
+    """The legend of the costs."""
+    lines: list[Line2D | Patch] = [
         Line2D([], [], color=look.colour[p.name], ls=look.dashes[p.name], lw=look.width[p.name], label=label(p.name))
         for p in scenario.policies
     ]
-    handles.append(Patch(fc=(*to_rgb(OVER), 0.12), ec=OVER, label="over the limit"))
-    figure.legend(handles=handles, loc="outside right upper", fontsize=8, handlelength=2.4)
-    return figure
+    return [*lines, Patch(fc=(*to_rgb(OVER), 0.12), ec=OVER, label="over the limit")]
+
+
+def key_columns(labels: list[str]) -> int:
+    """The columns of a legend at the upper left of a wide figure: a phone shows all of them."""
+    lengths = sorted(map(len, labels), reverse=True)
+    return max(1, *(n for n in range(1, len(labels) + 1) if 0.6 * n + 0.055 * sum(lengths[:n]) <= PHONE))
+
+
+def cost_groups(scenario: ScenarioResult, rails: list[int]) -> list[list[PolicyResult]]:
+    """The policies of each panel of a guardrail: all in one; or first those that keep the guardrails, on their scale.
+
+    Their scale is that of what they play after the first twentieth of the rounds, when they are close to the limit.
+    """
+    near, every = [policy for policy in scenario.policies if how(policy, scenario) != BROKEN], scenario.policies
+    for rail in rails if near else []:
+        own, whole = (high - low for low, high in (cost_span(near, scenario, rail, True),
+                                                   cost_span(every, scenario, rail, False)))  # fmt: skip
+        if SPREAD * own < whole:
+            return [near, every]
+    return [every]
+
+
+def cost_span(policies: list[PolicyResult], scenario: ScenarioResult, rail: int, late: bool) -> tuple[float, float]:
+    """The least and the largest cost of some policies and the limit; `late`: after the first rounds."""
+    rounds = np.array(scenario.rounds)
+    there = rounds > (FIRST_ROUNDS * rounds[-1] if late else 0)
+    found = [policy_costs(policy, scenario) for policy in policies]
+    limit = float(scenario.problem.thresholds[rail])
+    return (
+        float(min(limit, *(course.low[there, rail].min() for course in found))),
+        float(max(limit, *(course.high[there, rail].max() for course in found))),
+    )
 
 
 def drawn_rails(scenario: ScenarioResult) -> list[int]:
@@ -367,54 +429,25 @@ def drawn_rails(scenario: ScenarioResult) -> list[int]:
 
 
 def draw_cost(
-    axes: Axes, policy: PolicyResult, scenario: ScenarioResult, rail: int, edges: NDArray[np.int64], look: Look
-) -> None:
-    """The cost of a guardrail under what a policy played: a line, and a band where it is not known exactly."""
+    axes: Axes, policy: PolicyResult, scenario: ScenarioResult, rail: int, edges: NDArray[np.int64], look: Look,
+    sight: tuple[float, float],
+) -> None:  # fmt: skip
+    """The cost of a guardrail under what a policy played: a line, and a band where it is not known exactly.
+
+    Only what is in sight is drawn: bands of lines that are elsewhere say nothing.
+    """
     course, colour = policy_costs(policy, scenario), look.colour[policy.name]
-    low, high = course.low[:, rail], course.high[:, rail]
+    seen = (course.high[:, rail] >= sight[0]) & (course.low[:, rail] <= sight[1])
+    low, high, least, most = (np.where(seen, end[:, rail], np.nan) for end in (course.low, course.high, *course.band))
     if look.stands_out(policy.name):
-        least, most = (end[:, rail] for end in course.band)
         axes.stairs(most, edges, baseline=least, fill=True, color=colour, alpha=0.15, lw=0)
+    style: dict[str, Any] = {"color": colour, "ls": look.dashes[policy.name], "zorder": 3}
     if course.exact:
-        axes.stairs(
-            high,
-            edges,
-            baseline=None,
-            color=colour,
-            ls=look.dashes[policy.name],
-            lw=look.width[policy.name],
-            gid="cost",
-            zorder=3,
-        )
+        axes.stairs(high, edges, baseline=None, lw=look.width[policy.name], gid="cost", **style)
         return
     axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.35, lw=0, gid="cost", zorder=3)
     for end in (low, high):
-        axes.stairs(end, edges, baseline=None, color=colour, ls=look.dashes[policy.name], lw=0.5, zorder=3)
-
-
-def fit_costs(axes: Axes, scenario: ScenarioResult, rail: int, look: Look) -> None:
-    """Let the policies that keep the guardrails set the scale, if the others would flatten them; name those outside."""
-    limit = float(scenario.problem.thresholds[rail])
-    near = [policy for policy in scenario.policies if how(policy, scenario) != BROKEN]
-    ends = {
-        policy.name: (policy_costs(policy, scenario).low[:, rail], policy_costs(policy, scenario).high[:, rail])
-        for policy in scenario.policies
-    }
-    own = [value for policy in near for value in ends[policy.name]] or [np.array([limit])]
-    low, high = min(limit, *(one.min() for one in own)), max(limit, *(one.max() for one in own))
-    top = max(one.max() for both in ends.values() for one in both)
-    if near and top - low > FLATTENED * (high - low):
-        low, high = low - 0.06 * (high - low), high + 0.3 * max(high - low, 0.1 * limit)
-        axes.set_ylim(low, high)
-        gone = [p for p in scenario.policies if ends[p.name][0][-1] > high]
-        for place, policy in enumerate(gone[:5]):
-            text = f"{label(policy.name)}: {short(float(ends[policy.name][1][-1]))} \N{UPWARDS ARROW}"
-            text = text if place < 4 or len(gone) == 5 else f"{len(gone) - 4} more \N{UPWARDS ARROW}"
-            axes.annotate(
-                text, (0.98, 0.97), (0, -9 * place), xycoords="axes fraction", textcoords="offset points", ha="right",
-                va="top", fontsize=7.5, color=look.colour[policy.name], gid="outside",
-                bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.4},
-            ).set_in_layout(False)  # fmt: skip
+        axes.stairs(end, edges, baseline=None, lw=0.5, **style)
 
 
 def allocation(scenario: ScenarioResult) -> Figure:
@@ -425,7 +458,7 @@ def allocation(scenario: ScenarioResult) -> Figure:
     colours = colours_of(shown)
     wide = min(3, len(policies))
     tall = -(-len(policies) // wide)
-    figure = Figure(figsize=(2.9 * wide + 2.4, 2.5 * tall + 0.6), layout="constrained")
+    figure = Figure(figsize=(max(2.9 * wide + 0.9, 5.6), 2.5 * tall + 0.9), layout="constrained")
     grid = figure.add_gridspec(tall, wide + 1, width_ratios=[*[1.0] * wide, 0.16])
     edges = np.array([0, *scenario.rounds])
     for place, policy in enumerate(policies):
@@ -438,7 +471,9 @@ def allocation(scenario: ScenarioResult) -> Figure:
             axes.set_yticklabels([])
         else:
             axes.set_ylabel("share of each arm")
-    benchmark_bar(figure.add_subplot(grid[0, wide]), scenario, colours)
+    key = benchmark_bar(figure.add_subplot(grid[0, wide]), scenario, colours)
+    columns = key_columns([str(handle.get_label()) for handle in key])
+    figure.legend(handles=key, loc="outside upper left", ncols=columns, fontsize=8, handlelength=1)
     return figure
 
 
@@ -467,39 +502,31 @@ def colours_of(shown: list[int]) -> dict[int, str]:
     return {arm: colour if arm >= 0 else FAINT for arm, colour in zip(shown, arm_colours(len(shown)), strict=True)}
 
 
-def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, str]) -> None:
-    """The best safe strategy as a bar, with the names of the arms."""
+def benchmark_bar(axes: Axes, scenario: ScenarioResult, colours: dict[int, str]) -> list[Patch]:
+    """The best safe strategy as a bar; returns the legend of the arms."""
     benchmark = np.mean([policy.benchmark for policy in scenario.policies], axis=0)
     below = 0.0
-    handles = []
     for arm, colour in colours.items():
         share = benchmark[arm] if arm >= 0 else 1.0 - below
-        handles.append(
-            axes.bar(
-                0,
-                share,
-                1,
-                below,
-                color=colour,
-                ec="white",
-                lw=0.4,
-                label=scenario.arms[arm] if arm >= 0 else "the others",
-            )
-        )
+        axes.bar(0, share, 1, below, color=colour, ec="white", lw=0.4)
         below += share
-    axes.set(title="best safe", ylim=(0, 1), xticks=[], yticks=[])
+    axes.set(ylim=(0, 1), xticks=[], yticks=[])
+    axes.set_title("best safe", loc="right")  # to the left there is room for it
     axes.grid(False)
-    axes.legend(handles=handles[::-1], loc="upper left", bbox_to_anchor=(1.1, 1.02), fontsize=8, handlelength=1)
+    return [
+        Patch(fc=colour, ec="white", lw=0.4, label=label(scenario.arms[arm]) if arm >= 0 else "the others")
+        for arm, colour in colours.items()
+    ]
 
 
 def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
-    """The weight of the safe strategy over the rounds."""
+    """The weight of the baseline over the rounds."""
     mixing = [policy for policy in scenario.policies if mixes(policy)]
     figure, axes = canvas(len(mixing))
     draw_courses(axes, mixing, look, "safe_weight")
     axes.axhline(0.1, color=INK, lw=0.8, ls=":")
     axes.annotate("0.1: loose", (0.01, 0.11), xycoords=axes.get_yaxis_transform(), color=INK, fontsize=8)
-    axes.set(title="Weight of the safe strategy", xlabel="round", ylabel="safe weight", ylim=(0, 1.02))
+    axes.set(title="Weight of the baseline", xlabel="round", ylabel="safe weight", ylim=(0, 1.02))
     axes.set_xscale("log")
     first, last = scenario.rounds[0], scenario.rounds[-1]
     axes.set_xlim(first if first < last else 0.5, last)
@@ -509,5 +536,5 @@ def safe_weight(scenario: ScenarioResult, look: Look) -> Figure:
 
 
 def mixes(policy: PolicyResult) -> bool:
-    """True if a policy ever mixes in the safe strategy."""
+    """True if a policy ever mixes in the baseline."""
     return bool(policy.series("safe_weight_q90").max() > 0.0)

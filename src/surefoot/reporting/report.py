@@ -31,6 +31,8 @@ MOST_ROWS = 1_000
 """Number of rows of a table in the report; its data has all of them."""
 PIXELS = 105
 """How large an inch of a wide figure is drawn at most."""
+NARROW = 6.0
+"""Width in inches up to which a figure fits on a phone."""
 A_ROUND = (
     Measure("regret", "Regret a round", "regret", "how much more was lost than by the best safe strategy"),
     Measure("violation", "Violation a round", "violation", "of the guardrail violated most"),
@@ -171,7 +173,7 @@ class Page:
         return {
             "caption": caption,
             "image": image(write(drawn, self._folder, name)),
-            "wide": wide,
+            "wide": wide and drawn.get_figwidth() > NARROW,
             "width": round(PIXELS * drawn.get_figwidth()) if wide else None,
             "data": data.written(rows, self._folder / f"{name}.csv"),
             "name": f"{name}.csv",
@@ -347,9 +349,7 @@ def facts(scenario: ScenarioResult) -> str:
     """The size of a scenario in a line."""
     problem = scenario.problem
     seeds = len(scenario.provenance["seeds"])
-    margin = (
-        "" if problem.safe is None or not scenario.guardrails else f", safe strategy with margin {problem.margin:.3g}"
-    )
+    margin = "" if problem.safe is None or not scenario.guardrails else f", baseline with margin {problem.margin:.3g}"
     count = len(scenario.guardrails)
     rails = "no guardrails" if not count else f"{count} guardrail{'s' if count > 1 else ''}"
     return (

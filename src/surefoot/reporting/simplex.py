@@ -18,14 +18,14 @@ from surefoot.rules import Floats
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 TRUE, ESTIMATED = "#009E73", "#56B4E9"
 SAFE, PROPOSAL, REST, PLAYED, BEST = (
-    "safe strategy", "proposal", "played without the safe strategy", "played next", "best in hindsight"
+    "baseline", "proposal", "played without the baseline", "played next", "best in hindsight"
 )  # fmt: skip
-MARKS = {  # shapes, not colours: those belong to the policies. The largest are drawn first, so that none hides another
+MARKS = {  # shapes, not colours: those belong to the policies. Hollow, and one within the other, so that none hides any
     BEST: ("*", "none", 17),
-    SAFE: ("s", "#1a1a1a", 7),
-    PROPOSAL: ("^", "#ffffff", 9),
-    REST: ("D", "#ffffff", 6),
-    PLAYED: ("o", "#1a1a1a", 5),
+    SAFE: ("s", "none", 11),
+    PROPOSAL: ("^", "none", 9),
+    REST: ("D", "none", 6),
+    PLAYED: ("o", "#1a1a1a", 3),
 }
 SAME = 1e-6
 """Strategies are the same if no share differs by more."""
@@ -62,7 +62,7 @@ def points(scenario: ScenarioResult, row: Mapping[str, Any]) -> dict[str, Floats
 
 
 def several_plans(scenario: ScenarioResult, policy: PolicyResult) -> bool:
-    """True if what a policy plays is not its proposal and the safe strategy alone."""
+    """True if what a policy plays is not its proposal and the baseline alone."""
     return any(REST in points(scenario, row) for row in policy.first)
 
 
@@ -87,7 +87,7 @@ def sequence(scenario: ScenarioResult, policy: PolicyResult) -> Figure:
         axes = figure.add_subplot(tall, wide, panel + 1)
         triangle(axes, scenario, policy.first[place], names=panel == 0)
         axes.set_title(f"round {policy.first[place]['round']:,}", fontsize=9)
-    figure.legend(handles=key(scenario, policy), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(handles=key(scenario, policy), loc="outside upper left", ncols=2, fontsize=8)  # a phone shows it
     return figure
 
 
@@ -111,7 +111,7 @@ def triangle(axes: Axes, scenario: ScenarioResult, row: Mapping[str, Any], names
             gid=name.replace(" ", "-"),
         )  # fmt: skip
     if names:
-        for arm, (corner, align) in enumerate(zip(CORNERS, ("right", "left", "center"), strict=True)):
+        for arm, (corner, align) in enumerate(zip(CORNERS, ("left", "right", "center"), strict=True)):
             down = arm < 2
             axes.annotate(
                 scenario.arms[arm], corner, (0, -8 if down else 8), textcoords="offset points", ha=align,

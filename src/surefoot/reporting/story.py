@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from surefoot.reporting.courses import CostCourse, changes, drifts
+from surefoot.reporting.courses import CostCourse, changes, costs_change, drifts
 from surefoot.reporting.results import PolicyResult, ScenarioResult
-from surefoot.reporting.standings import Standing
+from surefoot.reporting.standings import Standing, is_safe
 
 KEPT, CLOSE, BROKEN, NONE = "kept", "close", "broken", "none"
 MARKS = {
@@ -25,6 +26,14 @@ MOST_SENTENCES = 8
 """Number of policies up to which each has a sentence of its own."""
 MOST_NAMED = 2
 """Number of guardrails that a sentence names."""
+
+GROUPS = {
+    "safe": (KEPT, "kept the guardrails as often as delta requires"),
+    "hard": (BROKEN, "promised to keep the guardrails in every round, and broke them more often than delta allows"),
+    "soft": (NONE, "promise only a small total violation, and exceeded limits in more runs than delta allows"),
+    "none": (BROKEN, "promise nothing about the guardrails, and broke them"),
+}
+"""The verdict over several scenarios: the safe policies, and the others by what they promise."""
 
 
 class Line(NamedTuple):
@@ -67,9 +76,8 @@ def verdict(policy: PolicyResult, scenario: ScenarioResult) -> str:
 def sentence(policy: PolicyResult, scenario: ScenarioResult) -> Line:
     """How a policy did, in a sentence that follows its name."""
     done = how(policy, scenario)
-    return Line(
-        policy.name, done, "; ".join(filter(None, (of_guardrails(policy, scenario, done), of_gain(policy)))) + "."
-    )
+    clauses = of_guardrails(policy, scenario, done), of_delta(policy, scenario), of_gain(policy)
+    return Line(policy.name, done, "; ".join(filter(None, clauses)) + ".")
 
 
 def of_guardrails(policy: PolicyResult, scenario: ScenarioResult, done: str) -> str:
@@ -93,6 +101,30 @@ def of_guardrails(policy: PolicyResult, scenario: ScenarioResult, done: str) -> 
     more = len(worst) - MOST_NAMED
     told = listed([named(policy, scenario, i) for i in worst[:MOST_NAMED]] + ([f"{more} more"] if more > 0 else []))
     return f"broke {broken}, in {share} of the rounds: {told}"
+
+
+def of_delta(policy: PolicyResult, scenario: ScenarioResult) -> str:
+    """Whether delta allows the unsafe runs of a policy that promises to keep the guardrails in every round."""
+    final, delta = policy.final, scenario.problem.delta
+    if policy.kind != "hard" or not scenario.guardrails or final["violating_runs"] == 0:
+        return ""
+    if costs_change(scenario):
+        return f"delta = {delta:g} is for mean costs that do not change"
+    if is_safe([(scenario, final)]):
+        return f"delta = {delta:g} allows {one_in(delta)}"
+    return f"that is more than delta = {delta:g} allows, {one_in(delta)}"
+
+
+def one_in(share: float) -> str:
+    """A share of runs, in whole numbers unless these are large.
+
+    >>> one_in(0.05), one_in(0.03), one_in(1e-6), one_in(1 / 3) == f"33.3{GLUE}% of the runs"
+    ('1 run in 20', '3 runs in 100', '1 run in 1,000,000', True)
+    """
+    exact = Fraction(repr(float(share)))
+    if exact.numerator > 999:
+        return f"{100 * share:.3g}{GLUE}% of the runs"
+    return f"{exact.numerator:,} run{'s' * (exact.numerator != 1)} in {exact.denominator:,}"
 
 
 def named(policy: PolicyResult, scenario: ScenarioResult, i: int) -> str:
@@ -141,10 +173,15 @@ def averages(policy: PolicyResult, scenario: ScenarioResult, most: int = 3) -> l
     shown = sorted(np.argsort((limits - high) / np.where(limits > 0, limits, 1.0), kind="stable")[:most].tolist())
     told = []
     for i in shown:
-        ends = [beside(float(low[i]), float(limits[i])), beside(float(high[i]), float(limits[i]))]
-        value = ends[1] if ends[0] == ends[1] else " to ".join(ends)
+        value = span(float(low[i]), float(high[i]), float(limits[i]))
         told.append(f"{scenario.guardrails[i]} {value}{GLUE}/{GLUE}{limits[i]:g}")
     return told
+
+
+def span(low: float, high: float, limit: float) -> str:
+    """An average that lies between two ends, as text to stand beside its limit."""
+    ends = [beside(low, limit), beside(high, limit)]
+    return ends[1] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def beside(value: float, limit: float) -> str:
@@ -178,7 +215,7 @@ def percents(share: float, digits: int = 0) -> str:
     >>> percents(0.6284, 1) == "62.8" + GLUE + "%"
     True
     """
-    return f"{100 * share:.{digits}f}{GLUE}%"
+    return f"{100 * share:z.{digits}f}{GLUE}%"
 
 
 def quoted(names: Sequence[str]) -> str:
@@ -211,9 +248,12 @@ def story(scenario: ScenarioResult) -> list[Line]:
             best = min(them, key=lambda policy: policy.final["loss"])
             text = f"{words}: {quoted([policy.name for policy in them])}. Of these {quoted([best.name])} lost least"
             gain = of_gain(best).removeprefix("lost ")
-            lines.append(
-                Line(f"{len(them)} of {len(scenario.policies)}", done, f"{text}{f': {gain}' if gain else ''}.")
-            )
+            text += f"{f': {gain}' if gain else ''}."
+            for policy in them:
+                if allowed := of_delta(policy, scenario):
+                    unsafe = f"{policy.final['violating_runs']} of {policy.final['seeds']} runs"
+                    text += f" {quoted([policy.name])} was over in {unsafe}; {allowed}."
+            lines.append(Line(f"{len(them)} of {len(scenario.policies)}", done, text))
     if not scenario.guardrails:
         best = min(scenario.policies, key=lambda policy: policy.final["loss"])
         lines.append(Line(best.name, NONE, f"lost least, {best.final['loss'] / best.final['round']:.3g} a round."))
@@ -223,23 +263,28 @@ def story(scenario: ScenarioResult) -> list[Line]:
 def overall(scenarios: Sequence[ScenarioResult], standing: Sequence[Standing]) -> list[Line]:
     """The verdict on all scenarios together."""
     lines = []
-    for safe, done, words in (
-        (True, KEPT, "kept the guardrails as often as delta requires"), (False, BROKEN, "did not keep the guardrails")
-    ):  # fmt: skip
-        them = [one for one in standing if one.safe == safe]
+    for group, (done, words) in GROUPS.items():
+        them = [one for one in standing if group_of(one) == group]
         if not them:
             continue
         text = f"{words}: {quoted([one.policy for one in them])}."
         best = min((one for one in them if one.rank is not None), key=lambda one: one.rank or 0, default=None)
         if best is not None:
             what = (
-                f"has the least regret, {best.regret.value:.3f}"
-                if safe
+                f"has the least regret, {best.regret.value:z.3f}"
+                if group == "safe"
                 else f"is over least, by {best.violation.value:.3f}"
             )
             text += f" Of these {quoted([best.policy])} {what} a round on average{gain_over(best.policy, scenarios)}."
         lines.append(Line(f"{len(them)} of {len(standing)}", done, text))
     return lines
+
+
+def group_of(one: Standing) -> str:
+    """The group of a policy in the verdict over several scenarios."""
+    if one.safe:
+        return "safe"
+    return one.kind if one.kind in GROUPS else "none"
 
 
 def gain_over(name: str, scenarios: Sequence[ScenarioResult]) -> str:
@@ -280,7 +325,7 @@ def below_zero(scenario: ScenarioResult) -> str:
     if beyond:
         reasons.append(f"{listed(marked(beyond))}, which went over the limits")
     if within:
-        why = "followed changes of the losses" if moved else "met losses that were lucky for what was played"
+        why = "followed changes of the losses" if moved else "happened to play arms whose losses came out low"
         reasons.append(f"{listed(marked(within))}, which {why}")
     return (
         "Regret compares with the best safe strategy in hindsight, the same in all rounds. "

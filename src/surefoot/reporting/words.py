@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Any
 from surefoot.analysis.statistics import Interval
 from surefoot.reporting.results import PolicyResult, ScenarioResult
 from surefoot.reporting.standings import Standing
-from surefoot.reporting.story import BROKEN, GLUE, MARKS, averages, baseline_of, below_zero, percents, story, verdict
+from surefoot.reporting.story import (
+    BROKEN,
+    CLOSE,
+    GLUE,
+    KEPT,
+    MARKS,
+    averages,
+    baseline_of,
+    how,
+    percents,
+    policy_costs,
+    span,
+    story,
+    verdict,
+)
 from surefoot.reporting.story import percent as percent
 from surefoot.simulation.estimate import Estimate
 
@@ -84,7 +98,7 @@ def standing(one: Standing, scenarios: int) -> tuple[str, ...]:
 def spanned(interval: Interval) -> str:
     """A mean with half the width of its interval, to three places."""
     half = "" if math.isnan(interval.high) else f" ± {interval.high - interval.value:.3f}"
-    return f"{interval.value:.3f}{half}"
+    return f"{interval.value:z.3f}{half}"  # z: never -0.000
 
 
 def standings_table(listed: list[Standing], scenarios: int) -> Table:
@@ -219,6 +233,30 @@ def table(scenario: ScenarioResult) -> Table:
     return made
 
 
+HOW = {KEPT: "kept", CLOSE: "nearly kept", BROKEN: "broken"}
+
+
+def brief_table(scenario: ScenarioResult) -> Table:
+    """The average cost of each guardrail and the gain, in a line for each policy; a verdict in words says the rest."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    limits = scenario.problem.thresholds
+    title = f"{escape(scenario.id)}: who kept the guardrails?"
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made.add_column("policy", no_wrap=True)
+    made.add_column("guardrails", no_wrap=True)
+    for name, limit in zip(scenario.guardrails, limits, strict=True):
+        made.add_column(f"{escape(name)}\n\N{LESS-THAN OR EQUAL TO} {limit:g}", justify="right")
+    made.add_column("gain over\nthe baseline", justify="right")
+    for policy in scenario.policies:
+        low, high = policy_costs(policy, scenario).average
+        costs = [span(*ends) for ends in zip(low.tolist(), high.tolist(), limits.tolist(), strict=True)]
+        made.add_row(escape(policy.name), HOW.get(how(policy, scenario), ""), *costs, gain_share(policy))
+    return made
+
+
 def in_two(average: str) -> str:
     r"""An average on two lines, the name above its numbers, so that a narrow table breaks it nowhere else.
 
@@ -234,12 +272,7 @@ def told(scenario: ScenarioResult) -> list[tuple[str, str]]:
     played = baseline_of(scenario)
     size = f"{counted(runs, 'run')} of {rounds:,} rounds"
     lines = [("", f"{size}. {f'The baseline plays {played}, which is known to be safe.' if played else ''}".rstrip())]
-    kinds = {policy.name: policy.kind for policy in scenario.policies}
-    for line in story(scenario):
-        free = ", an unguarded learner," if kinds.get(line.name) == "none" and line.how == BROKEN else ""
-        lines.append((MARKS[line.how], f"{line.name}{free} {line.text}"))
-    if why := below_zero(scenario):
-        lines.append(("", why))
+    lines += [(MARKS[line.how], f"{line.name} {line.text}") for line in story(scenario)]
     return lines
 
 

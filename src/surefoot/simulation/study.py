@@ -83,7 +83,7 @@ policy = "colb"
 
 [[policies]]
 policy = "log-barrier"
-name = "no guardrails"
+name = "unguarded"
 learning_rate = 0.05            # at the theorems' rate of 5e-5 nothing would be seen to move
 """
 
