@@ -11,6 +11,7 @@ has by then, in fresh scenarios (`Fresh` in `benchmarks/practical.py`).
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -91,11 +92,11 @@ def looked_at(seeds: int = 20, rounds: tuple[int, ...] = (1_000, 10_000, 100_000
             scenario = Fresh("stochastic", K)(seed)
             policy, done = sf.SOLB(scenario.problem, policy_seed(seed), preset="led"), 0
             for losses, costs in World(scenario, seed).blocks(scenario.problem.rounds):
-                for start in range(0, len(losses), 1_000):
-                    some = losses[start : start + 1_000]
-                    policy.live(some, costs[start : start + 1_000], np.empty(some.shape), np.empty(len(some)))
-                    done += len(some)
-                    if done in rounds:
+                ends = [n - done for n in rounds if done < n <= done + len(losses)]
+                for start, end in pairwise([0, *ends, len(losses)]):
+                    some = losses[start:end]
+                    policy.live(some, costs[start:end], np.empty(some.shape), np.empty(len(some)))
+                    if end in ends:
                         known, plans = policy._state.known, policy._state.trio.strategies
                         counts = [
                             (round(float(g * n)), int(n)) for g, n in zip(known.means[0], known.counts, strict=True)
@@ -104,7 +105,8 @@ def looked_at(seeds: int = 20, rounds: tuple[int, ...] = (1_000, 10_000, 100_000
                         for name, plan in (("program", plans[1]), ("proposal", policy.proposal)):
                             truth = float(scenario.mean_costs[0] @ plan)
                             pair = (box(logs[0], plan) - truth, joint(logs[1], plan) - truth)
-                            found.setdefault((done, name), []).append(pair)
+                            found.setdefault((done + end, name), []).append(pair)
+                done += len(losses)
         for (n, name), widths in found.items():
             wide, narrow = np.mean(widths, axis=0)
             rows.append([str(K), f"{n:,}", name, f"{wide:.4f}", f"{narrow:.4f}", f"{narrow / wide:.2f}"])
