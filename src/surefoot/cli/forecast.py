@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
-    "Guardrails are loose once the safe strategy has a weight below 0.1 on average from then on. The formula is an "
-    "estimate (docs/forecast.md){}. It pays once it has lost less than the safe strategy alone would have. This "
+    "Loose: from then on the safe strategy has a weight below 0.1 on average, so SOLB no longer holds back. The "
+    "formula is an estimate (docs/forecast.md){}. It pays once it has lost less than the safe strategy alone would have. This "
     "assumes that the other arms are as much worse than the safe strategy as the best is better. Read it as an order "
     "of magnitude."
 )
