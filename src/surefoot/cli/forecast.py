@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 TRAFFIC = Range(0, 1e15, open_low=True)
 LEGEND = (
     "Loose: from then on the safe strategy has a weight below 0.1 on average, so SOLB no longer holds back. The "
-    "formula is an estimate (docs/forecast.md){}. It pays once it has lost less than the safe strategy alone would have. This "
-    "assumes that the other arms are as much worse than the safe strategy as the best is better. Read it as an order "
-    "of magnitude."
+    "formula is an estimate (docs/forecast.md){}. It pays once it has lost less than the safe strategy alone would "
+    "have. This assumes that the other arms are as much worse than the safe strategy as the best is better. Read it "
+    "as an order of magnitude."
 )
 SOONER = (
     "; for led and practical it is an upper estimate: they are mostly much sooner, because they follow a linear "
