@@ -301,6 +301,14 @@ def test_step_4_what_a_round_adds_on_average(name: str) -> None:
     mean = (x**2 / played * (it.losses - it.baselines[:, None]) ** 2).sum(1)
     assert (mean <= 1 / weight + 1e-9).all()
     assert (mean > 1).any()  # more than without company
+    expected, b = (played * it.losses).sum(1), it.baselines
+    small = expected / weight**2 + b / weight
+    assert (mean <= small + 1e-9).all()
+    assert (mean > expected + b).any()
+    drift = (x**2 * (it.losses - b[:, None]) ** 2).sum(1)
+    assert (drift <= np.minimum(1, expected / weight + b) + 1e-9).all()
+    met = it.losses[np.arange(ROUNDS), it.arms].sum()
+    assert b.sum() <= (1 + math.log(ROUNDS)) * met
 
 
 def enumerated_batch(rng: np.random.Generator, longest: int) -> tuple[float, float, float]:
