@@ -101,10 +101,19 @@ class Slowly:
         )
 
     def theorem_r(self) -> mp.mpf:
-        C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
+        return self.alone(self.scale(1 / self.T), 2)
+
+    def theorem_r_two_levels(self) -> mp.mpf:
+        upper, lower = mp.log(self.K * self.m / self.delta) + 4, mp.log(self.K * self.m * self.T) + 4
+        return self.alone(mp.mpf(2) / 3 * (mp.sqrt(upper) + mp.sqrt(lower)) ** 2, 1)
+
+    def scale(self, level: mp.mpf) -> mp.mpf:
+        return mp.mpf(8) / 3 * (mp.log(self.K * self.m / level) + 4)
+
+    def alone(self, C: mp.mpf, failure: int) -> mp.mpf:
         Gamma = (2 * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L)) + self.K * self.lnT
-        fixed += mp.mpf("0.78") / self.rho**2 + self.K + 2
+        fixed += mp.mpf("0.78") / self.rho**2 + self.K + failure
 
         def side(Q: mp.mpf) -> mp.mpf:
             return fixed + mp.mpf("2.56") * mp.sqrt(self.K * self.lnT * (1 + Q))
@@ -113,22 +122,52 @@ class Slowly:
         return min(side(self.T + mp.sqrt(self.T * Gamma) / self.rho), small)
 
     def led(self) -> mp.mpf:
+        slack = 2 * self.K**2 / self.T
+        return self.in_company(self.scale(1 / self.T), self.lnT, slack, mp.mpf("2.61"), mp.mpf("2.51"), 4)
+
+    def led_without_horizon(self) -> mp.mpf:
+        """Section 1 of led.md: what stands in the place of what."""
+        log, first = mp.log(self.K + self.T), mp.log(self.K + 1)
+        follower = mp.mpf("1.565") + mp.mpf("1.045") * mp.sqrt(log / first)
+        shares = mp.mpf("1.248") + mp.mpf("1.262") * mp.sqrt((11 + 2 * log) / (11 + 2 * first))
+        failure = self.T * min(1, 4 * self.delta)
+        return self.in_company(self.scale(self.delta), log, 2 * (self.K + 16), follower, shares, failure)
+
+    def in_company(
+        self, C: mp.mpf, log: mp.mpf, slack: mp.mpf, of_follower: mp.mpf, of_shares: mp.mpf, failure: mp.mpf
+    ) -> mp.mpf:  # fmt: skip
         """With the numbers of docs/theory/led.md, section 2, for a share of 1/20, or of 1/100 if K m > 8."""
         few = self.K * self.m <= 8
         safe, once, squares, root, slope = (90, 2496, 112, 80, 4592) if few else (450, 62_400, 432, 400, 86_832)
-        N, L = 1 + self.lnT, 11 + 2 * self.lnT
-        C = mp.mpf(8) / 3 * (mp.log(self.T * self.K * self.m) + 4)
-        Gamma = (safe * C * self.K * (2 + self.lnT) + 2 * self.K**2 / self.T) / self.rho**2
+        N, L = 1 + log, 11 + 2 * log
+        Gamma = (safe * C * self.K * (2 + self.lnT) + slack) / self.rho**2
         fixed = mp.sqrt(Gamma) * (self.S + mp.sqrt(self.L))
-        fixed += N * (mp.mpf("1.05") * self.K * self.lnT + once / self.rho**2) + self.K
-        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + 4
-        fixed += mp.mpf("2.51") * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
+        fixed += N * (mp.mpf("1.05") * self.K * log + once / self.rho**2) + self.K
+        fixed += N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + failure
+        fixed += of_shares * mp.sqrt(N * L * (N + mp.mpf("5.6") * self.T))
 
         def side(Q: mp.mpf) -> mp.mpf:
-            return fixed + mp.mpf("2.61") * mp.sqrt(N * self.K * self.lnT * (N + Q))
+            return fixed + of_follower * mp.sqrt(N * self.K * log * (N + Q))
 
         small = self.solved(lambda V: side((slope + squares * self.lnT) * V / self.rho**2))
         return min(side(squares * self.T + root * mp.sqrt(self.T * Gamma) / self.rho), small)
+
+    def theorem_h(self) -> mp.mpf:
+        """Line by line as in section 9 of led.md."""
+        c = 40 if self.K * self.m <= 8 else 200
+        N, L, iota = 1 + self.lnT, 11 + 2 * self.lnT, mp.log((self.K + 7) / self.delta)
+        means = self.K * (2 + self.lnT) + iota
+        G = (mp.mpf("3.6") * c * self.scale(self.delta) * means + 2 * self.K**2 / self.T) / self.rho**2
+        A = c * self.T + c / self.rho * mp.sqrt(self.T * G)
+        Q = 16 * (mp.mpf("1.72") * A + (c / self.rho) ** 2 * iota)
+        v = mp.sqrt(iota / (self.K * A + 3 * self.T))
+        mixing = mp.sqrt(G) * (self.S + mp.sqrt(self.L))
+        follower = N * (mp.mpf("1.05") * self.K * self.lnT + mp.mpf("1.56") * c**2 / self.rho**2) + self.K
+        follower += mp.mpf("2.61") * mp.sqrt(N * self.K * self.lnT * (N + Q))
+        shares = N * (mp.mpf("4.04") * L + mp.mpf("0.78")) + 2 + iota / (v * self.T)
+        shares += mp.mpf("2.51") * mp.sqrt(N * L * (N + 16 * self.T))
+        chance = 2 * mp.sqrt(iota * (self.K * A + 3 * self.T))
+        return mixing + follower + shares + chance + mp.sqrt(2 * iota * A) + mp.sqrt(2 * iota * self.T)
 
     def solved(self, side: Callable[[mp.mpf], mp.mpf]) -> mp.mpf:
         """The regret R with R = side(R + L*): plain iteration, the side growing slower than R."""
@@ -179,7 +218,7 @@ def test_terms_are_what_the_total_is_the_sum_of(bound: Callable[[Instance], Boun
 
 def test_events_are_counted() -> None:
     counted = {"radius": 1, "theorem_1": 2, "theorem_2": 4, "lemma_3": 3, "lemma_3_sharp": 2, "lemma_4": 4,
-               "theorem_4": 6, "weighted": 5}  # fmt: skip
+               "theorem_4": 6, "weighted": 5, "theorem_h": 5}  # fmt: skip
     for bound in BOUNDS:
         events = counted.get(bound.__name__)
         assert bound(BASE).probability == (None if events is None else pytest.approx(1 - events * BASE.delta))
@@ -193,6 +232,16 @@ def test_gaps_are_marked() -> None:
 def test_measured_restarts_take_the_place_of_their_most() -> None:
     told = [bounds.led(BASE, restarts=n).total for n in (0, 3, math.log(BASE.horizon))]
     assert told[0] < told[1] < told[2] == pytest.approx(bounds.led(BASE).total)
+    once = bounds.led_without_horizon(BASE, restarts=1, follower_share=0.1).total
+    assert once < bounds.led_without_horizon(BASE, restarts=1).total < bounds.led_without_horizon(BASE).total
+
+
+def test_theorem_h_is_larger_than_the_bound_on_the_mean_by_a_factor_that_falls() -> None:
+    def ratio(horizon: float) -> float:
+        at = BASE.at(horizon).changed(delta=1 / horizon)
+        return bounds.theorem_h(at).total / bounds.led(at).total
+
+    assert 3.5 > ratio(1e5) > ratio(1e7) > ratio(1e9) > 1
 
 
 # the steps behind the constants
@@ -406,15 +455,18 @@ def test_bounds_say_something_from_that_horizon_on_and_nothing_before(bound: Cal
     for instance in (BASE, POINTS[1], POINTS[2], replace(BASE, gap=0.01, benchmark_loss=0)):
         since = nontrivial_horizon(bound, instance)
         assert since == nontrivial_horizon(bound, instance.at(12_345.0))  # no matter where one asks
+        longest = bound(instance).longest
         if math.isinf(since):
             assert not any(bound(instance.at(2.0**k)).says_something for k in range(5, 100))
+            assert not bound(instance.at(min(longest, 1e30))).says_something
             continue
         assert bound(instance.at(since)).says_something
         if since > max(3, instance.n_arms):
             before = since - 1 if since < 2**53 else math.nextafter(since, 0)
             assert not bound(instance.at(before)).says_something
         assert since == int(since) or since > 2**53
-        assert all(bound(instance.at(since * 1.1**k)).says_something for k in range(50))
+        later = [since * 1.1**k for k in range(50)]
+        assert all(bound(instance.at(T)).says_something == (longest >= T) for T in later)
 
 
 def test_horizons_do_not_end_where_policies_do() -> None:
@@ -435,6 +487,29 @@ def test_a_horizon_can_be_found_by_other_means() -> None:
 
 
 # conditions
+
+
+PROVED_SO_FAR = {
+    "theorem_r": 1e9,
+    "theorem_r_two_levels": 1e9,
+    "led": 1e9,
+    "led_without_horizon": 1e9 - 5,
+    "theorem_h": 1e9,
+}
+
+
+def test_what_needs_the_width_of_the_bets_is_silent_beyond_what_is_proved_of_it() -> None:
+    assert {bound.__name__: bound(BASE).longest for bound in BOUNDS if bound(BASE).longest < math.inf} == PROVED_SO_FAR
+    for name, longest in PROVED_SO_FAR.items():
+        bound = getattr(bounds, name)
+        assert bound(BASE.at(longest)).says_something
+        beyond = bound(BASE.at(longest + 1))
+        assert beyond.total < beyond.trivial
+        assert not beyond.says_something
+        assert unmet(beyond) == ["horizon <= 1e9 - n_arms" if longest < 1e9 else "horizon <= 1e9"]
+    narrow = replace(BASE, margin=0.02)  # the figure would be 1.5e9
+    assert bounds.led(narrow.at(1.6e9)).total < bounds.led(narrow.at(1.6e9)).trivial
+    assert nontrivial_horizon(bounds.led, narrow) == math.inf > nontrivial_horizon(bounds.theorem_r, narrow)
 
 
 def unmet(bound: Bound) -> list[str]:

@@ -30,6 +30,12 @@ def test_presets_hold_and_mutations_are_refuted(trial: Any, wrongs: list[Any]) -
         assert trial(wrong, 3).verdict == "refuted"
 
 
+def test_squares_hold_on_average_and_mutations_are_refuted() -> None:
+    assert company.try_squares(None, 6).verdict == "held"
+    for wrong in ("batches of 128 rounds", "shares left out"):
+        assert company.try_squares(wrong, 6).verdict == "refuted"
+
+
 @pytest.mark.parametrize("preset", ["guaranteed", "led"])
 def test_what_is_recorded_is_what_was_fed(preset: str) -> None:
     path = company.record_followed(boundary(600), SOLB, preset, 4)
@@ -43,6 +49,11 @@ def test_what_is_recorded_is_what_was_fed(preset: str) -> None:
         assert (path.proposals[first:end] == path.proposals[first]).all()
     doubled = path._replace(fed=2 * path.fed)
     assert company.small_steps_slack(path) >= 0 > company.small_steps_slack(doubled)
+    if preset == "led":
+        assert company.small_steps_slack(path) > 0.01  # it says how much is left
+        longer = path.starts.copy()
+        longer[20:60] = False
+        assert company.small_steps_slack(path._replace(starts=longer)) == -math.inf
 
 
 def test_stated_costs_of_0_are_no_bounds_that_met() -> None:

@@ -16,8 +16,9 @@ from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_
 
 LEGEND = (
     "It says more if its conditions are met and it is better than what is true anyway; losses per round being the "
-    "same, that is so from the last column's horizon on. The corollary and Theorems R and L are for a run with delta = "
-    "1 / horizon, whatever delta is given."
+    "same, that is so from the last column's horizon on. None: not within the 1e9 rounds for which it is proved. The "
+    'corollary and Theorems R and L are for a run with delta = 1 / horizon, but in the rows "two levels" and "no '
+    'horizon", which are for the delta given. No preset is the variant of "two levels" or that of Theorem H.'
 )
 
 GAP = "*"
@@ -89,7 +90,7 @@ def overview(bounds: list[Bound], horizons: list[float], when: str) -> Table:
             f"{sign} {brief(bound.total)}",
             f"{sign} {brief(bound.trivial)}",
             "[green]yes[/]" if bound.says_something else "[red]no[/]",
-            f"> {brief(LONGEST)}" if math.isinf(since) else brief(since),
+            brief(since) if math.isfinite(since) else f"> {brief(LONGEST)}" if math.isinf(bound.longest) else "none",
         )
     return table
 

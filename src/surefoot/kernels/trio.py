@@ -7,7 +7,8 @@ every mean of the three.
 Let q be the shares and x the mean that is played, l the loss of the arm a that was drawn and b a number known before.
 The estimate of how much more plan i loses than x is ``c_i = (y_i(a) / x(a) - 1) (l - b)``. Since q_i y_i <= x, no
 ``q_i c_i`` exceeds 1, however small the share: under the log-barrier, which divides by q, every step is small by
-itself. So no share needs a floor, and the regret against each plan is of order sqrt(n ln n) (docs/theory/led.md).
+itself. So no share needs a floor, and the regret against either plan with the proposal in it is of order sqrt(n ln n)
+(docs/theory/led.md).
 
 Shares are kept while the steps since they were set are small together; the sums of a batch then count as one step.
 """
@@ -39,7 +40,7 @@ TIGHTNESS = 0.64
 """The squared rate is at most this times the barrier of a comparator over 1 + the sum of the squared steps."""
 
 SMALL = 0.25
-"""Shares are kept while the steps since add up to a shorter vector than this; no single step is longer, either."""
+"""Shares are kept while the steps since add up to a shorter vector than this; no entry of a single step is larger."""
 
 LEAST_KEPT = 0.5
 """An arm is mixed in only if the proposal keeps this much of the weight that the safe strategy would leave it."""

@@ -21,7 +21,7 @@ from surefoot.policies.led import MOST_KEPT, usual_share
 from surefoot.policies.solb import SOLB
 from surefoot.rules import Floats
 from surefoot.simulation.world import World, policy_seed
-from surefoot.theory.claims import Finding, Outcome, always
+from surefoot.theory.claims import Finding, Outcome, always, at_most, both
 from surefoot.theory.families import boundary
 from surefoot.theory.mutations import BaselineNotCut
 
@@ -113,17 +113,21 @@ def bounds_met(policy: Any) -> bool:
 
 
 def small_steps_slack(path: Followed) -> float:
-    """No batch takes a step below -1/2, none is too long, and each costs at most 0.78 rate times its square."""
+    """No batch takes a step below -1/2, and each costs at most 0.78 rate times its square, as a multiple of that.
+
+    -inf if a batch is too long, or what the policy counted is not what was fed.
+    """
     slack, total = math.inf, 0.0
     for first, step in path.steps():
         v = path.rates[first] * step
+        square = float((v**2).sum())
         slack = min(slack, float(v.min()) + 0.5)
-        if v.min() > -1.0:
-            slack = min(slack, 0.78 * float((v**2).sum()) - float((v - np.log1p(v)).sum()))
+        if v.min() > -1.0 and square > TOLERANCE:
+            slack = min(slack, 0.78 - float((v - np.log1p(v)).sum()) / square)
         total += float((step**2).sum())
     longest = int(np.diff([*np.flatnonzero(path.starts), len(path.arms)]).max())
-    fed_as_said = TOLERANCE * (1.0 + total) - abs(total - path.spent)
-    return min(slack, MOST_KEPT - longest, fed_as_said) + TOLERANCE
+    as_said = longest <= MOST_KEPT and abs(total - path.spent) <= TOLERANCE * (1.0 + total)
+    return slack + TOLERANCE if as_said else -math.inf
 
 
 def leader_slack(path: Followed) -> float:
@@ -139,14 +143,19 @@ def leader_slack(path: Followed) -> float:
 
 
 def company_slack(path: Followed) -> float:
-    """The proposal has w / c or more of what is played, and safe weights are as small as widths allow."""
+    """The proposal has w / c or more of what is played, and safe weights are as small as widths allow.
+
+    By how much what is played falls short of the proposal's share of it, if it does.
+    """
     c = 2.0 / usual_share(path.n_arms, path.limits.size)
     share = path.company - path.weights / c
-    inside = (path.strategies - path.company[:, None] * path.proposals).min()
+    short = float((path.strategies - path.company[:, None] * path.proposals).min())
+    if short < -TOLERANCE:
+        return short
     sigma = (path.strategies[:-1] / np.maximum(1.0, path.counts[:-1])).sum(axis=1)
     slack = 2.0 * (path.n_arms / len(path.arms)) ** 2
     most = (2.25 * c * path.scale * sigma + slack) / path.margin**2 - (1.0 - path.weights[:-1]) ** 2
-    return float(min(share.min(), inside, most.min())) + TOLERANCE
+    return float(min(share.min(), most.min())) + TOLERANCE
 
 
 def try_followed(preset: str, mutation: Any, runs: int) -> Finding:
@@ -228,3 +237,44 @@ def try_shares(mutation: Any, runs: int) -> Finding:
     """Theorem L: the shares against the plans with the proposal in them, on forced paths."""
     paths = [Forced.blinding(), *(Forced.drawn(seed) for seed in range(runs - 1))]
     return always([Outcome(min(shares_slack(path, plan, mutation) for plan in (0, 2))) for path in paths])
+
+
+def squares_of_shares(kept: int, rounds: int, seed: int, left_out: bool = False) -> float:
+    """S a round, in batches of so many rounds, of losses that react so that two shares stay level.
+
+    The squared length of what a batch adds up to is largest there: in each of its rounds the plan with more of the play
+    loses 1 and the other one nothing.
+    """
+    rng = np.random.default_rng(seed)
+    draft = layout_of(Trio).new(K=3, m=1)
+    start_trio(draft, np.array([0.5]), np.eye(3)[0], np.array([0.2]), 0.05)
+    draft.strategies = np.eye(3)
+    trio, played, squares = draft.opened(), np.zeros(3), 0.0
+    for _ in range(rounds // kept):
+        blend_trio(trio, played)
+        larger = int(trio.shares[1] > trio.shares[0])
+        before = trio.lost.copy()
+        for arm in rng.choice(3, size=kept, p=played / played.sum()):
+            weigh(trio, int(arm), float(played[arm]), float(arm in (larger, 2)))
+        squares += float(((trio.lost - before) ** 2).sum()) if left_out else stepped(trio)
+        set_shares(trio, math.log(rounds))
+    return squares / rounds
+
+
+def squares_of_proposal(kept: int, rounds: int, seed: int) -> float:
+    """Q a round, of a proposal that stays and has half of the play, in batches of so many rounds; losses are 1."""
+    rng = np.random.default_rng(seed)
+    proposal = np.array([0.98, 0.01, 0.01])
+    played = 0.5 * proposal + 0.5 * np.array([0.0, 0.5, 0.5])
+    arms = rng.choice(3, size=(rounds // kept, kept), p=played)
+    counts = (arms[:, :, None] == np.arange(3)).sum(axis=1)
+    return float(((counts * proposal / played) ** 2).sum()) / rounds
+
+
+def try_squares(mutation: Any, runs: int) -> Finding:
+    """Theorem L: the squares of both kinds, on average."""
+    kept = 128 if mutation == "batches of 128 rounds" else int(MOST_KEPT)
+    left_out = mutation == "shares left out"
+    of_shares = [squares_of_shares(kept, 3_200, seed, left_out) - 5.6 for seed in range(runs)]
+    of_proposal = [squares_of_proposal(kept, 3_200, seed) - 2 * (1 / 0.5 + 16) for seed in range(runs)]
+    return both(at_most(of_shares, "S a round less 5.6"), at_most(of_proposal, "Q a round less 2 (1 / pi + 16)"))

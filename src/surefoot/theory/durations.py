@@ -39,6 +39,8 @@ WEIGHTS = {
     "Theorem R, ours": 46,
     "Theorem L, follower": 45,
     "Theorem L, shares": 15,
+    "Theorem L, squares": 13,
+    "Theorem H, chance": 2,
     "Live, late": 100,
     "Live, lost": 116,
     "Live, repeated": 204,

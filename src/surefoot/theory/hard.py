@@ -1,4 +1,4 @@
-"""Hard guardrails: the bounds for SOLB."""
+"""Hard guardrails: the bounds for SOLB as in the paper; those of the presets that follow the leader: `leader.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from surefoot.policies.led import FOLLOWER_SHARE, usual_share
 from surefoot.policies.rates import comparators_log, halving_log, learning_rate_cap, theory_rate, weighted_rate
 from surefoot.rules import number
 from surefoot.theory.descent import Descent, cost_log, most_played_loss, moving, printed_descent, settled
@@ -299,129 +298,4 @@ def corollary(instance: Instance) -> Bound:
         probability=None,
         conditions=bound.conditions,
         gap=True,
-    )
-
-
-def bet_scale(instance: Instance) -> float:
-    """C of the bets at delta = 1 / T: squared width of a cost's bounds, times how often its arm was played, at most."""
-    tests = instance.n_arms * max(1, instance.n_constraints)
-    return 8.0 / 3.0 * (math.log(tests * instance.horizon) + 4.0)
-
-
-def theorem_r(instance: Instance) -> Bound:
-    """Mean regret of SOLB with preset "guaranteed", run with delta = 1 / T; losses are fixed in advance.
-
-    The delta of the instance is not used. "mixing" is sqrt(Gamma) (S + sqrt(L*)), Gamma being the most that the squared
-    safe weights add up to on average; "moving", "variance" and "range" are what the follower of the leader pays;
-    "failure" is for lower or upper bounds that fail, with probability 2 / T at most: then the benchmark may leave the
-    safe set, or bounds contradict each other and the safe strategy is played from then on.
-
-    References
-    ----------
-    Our own; proved in docs/theory/practical.md. The bets have the width it needs up to 10^9 observations of an arm.
-
-    Examples
-    --------
-    >>> instance = Instance(5, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
-    >>> f"{theorem_r(instance).total:.3g}"
-    '5.47e+04'
-    """
-    n_arms, horizon, margin = instance.n_arms, instance.horizon, instance.known("margin")
-    log, loss = math.log(horizon), instance.benchmark_loss
-    gamma = (2 * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
-    fixed = {
-        "mixing": math.sqrt(gamma) * (instance.safety_complexity + math.sqrt(loss)),
-        "moving": n_arms * log,
-        "range": 0.78 / margin**2,
-        "truncation": float(n_arms),
-        "failure": 2.0,
-    }
-    most = horizon + math.sqrt(horizon * gamma) / margin
-    root = 2.56 * math.sqrt(n_arms * log)
-    variance = root * root_of_squares(1.0, most, (2 + log) / margin**2, loss, sum(fixed.values()), root)
-    return mean_bound(instance, "Theorem R: guaranteed", {**fixed, "variance": variance})
-
-
-def led(instance: Instance, *, restarts: float | None = None, follower_share: float | None = None) -> Bound:
-    """Mean regret of SOLB with preset "led", run with delta = 1 / T; losses are fixed in advance.
-
-    Parameters
-    ----------
-    instance
-        What it is about. Its delta is not used.
-    restarts
-        How often losses are forgotten, on average, if measured; else the most it can be, ln T.
-    follower_share
-        The option of SOLB: the least share of the follower in what is played; by default the same as there.
-
-    Notes
-    -----
-    The terms of `theorem_r`, for a follower in company, and "shares" for what is lost against the plan in which the
-    follower's proposal is mixed with the safe strategy. "failure": lower bounds and upper bounds of all K arms, with
-    the upper bound that would have been learnt for a safe arm, at the level delta / ((K - 1) m), fail with probability
-    2 K / (K - 1) / T at most, so 4 / T. Otherwise no bounds meet, which is what comes before a contradiction.
-
-    References
-    ----------
-    Our own; proved in docs/theory/led.md. The bets have the width it needs up to 10^9 observations of an arm.
-
-    Examples
-    --------
-    >>> instance = Instance(5, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
-    >>> f"{led(instance).total:.3g}"
-    '1.56e+06'
-    >>> f"{led(instance, restarts=0).total:.3g}"
-    '5.76e+05'
-    >>> f"{led(instance, restarts=0, follower_share=0.02).total:.3g}"
-    '1.13e+06'
-    >>> many = Instance(20, 1, 100_000, 0.05, margin=0.3, benchmark_loss=10_000, gap=0.2, threshold=0.5)
-    >>> led(many).total == led(many, follower_share=0.01).total > led(many, follower_share=0.1).total
-    True
-    """
-    n_arms, horizon, margin = instance.n_arms, instance.horizon, instance.known("margin")
-    log, loss = math.log(horizon), instance.benchmark_loss
-    barrier = 11 + 2 * log
-    epochs = 1 + (log if restarts is None else float(number("restarts", restarts, AMOUNT)))
-    if follower_share is None:
-        follower_share = usual_share(n_arms, instance.n_constraints)
-    parts = 2 / float(number("follower_share", follower_share, FOLLOWER_SHARE))  # 40 or 200 by default: pi >= w / parts
-    gamma = (2.25 * parts * bet_scale(instance) * n_arms * (2 + log) + 2 * n_arms**2 / horizon) / margin**2
-    shares = epochs * (4.04 * barrier + 0.78) + 2.51 * math.sqrt(epochs * barrier * (epochs + 5.6 * horizon)) + 2
-    fixed = {
-        "mixing": math.sqrt(gamma) * (instance.safety_complexity + math.sqrt(loss)),
-        "moving": epochs * 1.05 * n_arms * log,
-        "range": epochs * 1.56 * parts**2 / margin**2,
-        "shares": shares,
-        "truncation": float(n_arms),
-        "failure": 4.0,
-    }
-    most = 2 * (parts + 16) * horizon + 2 * parts * math.sqrt(horizon * gamma) / margin
-    root = 2.61 * math.sqrt(epochs * n_arms * log)
-    slope = (2 * parts * (parts + 16) + 2 * (parts + 16) * (1 + log)) / margin**2
-    variance = root * root_of_squares(float(epochs), most, slope, loss, sum(fixed.values()), root)
-    return mean_bound(instance, "Theorem L: led", {**fixed, "variance": variance})
-
-
-def root_of_squares(start: float, most: float, slope: float, loss: float, fixed: float, root: float) -> float:
-    """The largest that sqrt(start + Q) can be if Q <= most, Q <= slope (L* + R) and R <= fixed + root sqrt(start + Q).
-
-    Examples
-    --------
-    >>> y = root_of_squares(1.0, 1e12, 2.0, 10.0, 5.0, 3.0)
-    >>> abs(y**2 - (1.0 + 2.0 * (10.0 + 5.0 + 3.0 * y))) < 1e-9
-    True
-    """
-    half = 0.5 * slope * root
-    return min(math.sqrt(start + most), half + math.sqrt(half**2 + start + slope * (fixed + loss)))
-
-
-def mean_bound(instance: Instance, name: str, terms: Mapping[str, float]) -> Bound:
-    """A bound on the mean regret of SOLB, run with delta = 1 / T."""
-    return Bound(
-        name,
-        "The mean regret of SOLB run with this preset and delta = 1 / T is at most this.",
-        terms,
-        trivial=instance.horizon - instance.benchmark_loss,
-        probability=None,
-        conditions=(enough_rounds(instance),),
     )

@@ -172,6 +172,8 @@ class Bound:
         True for a lower bound, False for an upper bound.
     gap
         True if the published proof has a gap, so that the bound is not proved.
+    longest
+        The longest horizon for which it is proved.
 
     Examples
     --------
@@ -188,6 +190,7 @@ class Bound:
     conditions: tuple[tuple[str, bool], ...] = ()
     lower: bool = False
     gap: bool = False
+    longest: float = math.inf
 
     @property
     def total(self) -> float:
