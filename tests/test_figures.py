@@ -182,6 +182,13 @@ def test_shares_of_the_papers_regret_follow_from_the_appendix(world: str, share:
         assert f'{share} % of that of "paper" on random scenarios' in flat("README.md")
 
 
+def test_the_measured_regrets_beside_the_theorems_are_those_of_the_appendices() -> None:
+    rows = next(rows for rows in tables("docs/theory/beyond-the-paper.md") if '"led"' in rows[0])
+    for row in rows[1:]:
+        world = next(iter(row.values()))
+        assert [row[f'"{name}"'] for name in PAIR] == [beside_practical()[world][name] for name in PAIR], world
+
+
 def test_what_pages_say_of_led_beside_practical_follows_from_its_table() -> None:
     """On how many lines it loses at most a tenth more, and the mean ratio; differences count if they are clear."""
     within, ratios = 0, []
