@@ -240,17 +240,17 @@ def safety() -> dict[str, tuple[int, int]]:
 
 
 def test_how_much_of_delta_is_used_is_what_the_study_found() -> None:
-    assert safety() == {"practical": (6, 220), "paper": (0, 220), "guaranteed": (2, 220), "led": (6, 220)}
+    assert safety() == {"practical": (6, 220), "paper": (0, 220), "guaranteed": (2, 220), "led": (3, 220)}
     shown = next(rows for rows in tables("docs/practical.md") if "rounds" in rows[0])[1]
     for preset, (bad, runs) in safety().items():
         interval = binomtest(bad, runs).proportion_ci(method="exact")
         low, high = (100 * float(end) for end in interval)
         ends = f"({low:.1f} to {high:.1f} %)" if bad else f"(0 to {high:.1f} %)"
         assert shown[preset] == (f"{bad}: {100 * bad / runs:.1f} % {ends}" if bad else f"none {ends}")
-    assert '"led" exceeded a limit in 6 runs and "paper" in none' in flat("README.md")
-    assert '"led" exceeded a limit in 6 (2.7 %) and "paper" in none' in flat("docs/faq.md")
+    assert '"led" exceeded a limit in 3 runs and "paper" in none' in flat("README.md")
+    assert '"led" exceeded a limit in 3 (1.4 %) and "paper" in none' in flat("docs/faq.md")
     choosing = next(rows for rows in tables("docs/choosing.md") if "preset" in rows[0])
-    assert [row[list(row)[-1]].split()[0] for row in choosing] == ["6", "6", "2", "0"]
+    assert [row[list(row)[-1]].split()[0] for row in choosing] == ["3", "6", "2", "0"]
 
 
 @cache
