@@ -1,7 +1,6 @@
 """Several guardrails, one test: what is gained if arms are certified along rays, without a union over guardrails.
 
-``python -m benchmarks.violated_direction`` prints the tables of docs/theory/beyond-the-paper.md, "Guardrails that come together", in two
-minutes. On the ray from the safe strategy to an arm one guardrail is broken first, whichever strategy is played. So upper
+``python -m benchmarks.violated_direction`` prints the tables of docs/theory/together.md in two minutes. On the ray from the safe strategy to an arm one guardrail is broken first, whichever strategy is played. So upper
 bounds at the level delta / (K - 1), without m, certify rays; `SOLB` has them if its delta is m times as large.
 """
 

@@ -31,7 +31,7 @@ class Infeasible(ValueError):
 
 
 class Decision(NamedTuple):
-    """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then `tell` it.
+    """An arm and the probability with which it was drawn. Keep it until its feedback arrives, then pass it to `tell`.
 
     It also keeps the proposal's weight in the draw, 1 - safe_weight. SOLB with ``estimator="weighted"`` needs it when
     the feedback is late and the weight has changed since.
@@ -91,20 +91,20 @@ class SafeStrategy:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Problem:
-    """A constrained bandit: choose one of `n_arms` options each round and keep every expected cost under its threshold.
+    """A constrained bandit: choose one of `n_arms` options each round and keep every expected cost within its limit.
 
     Parameters
     ----------
     n_arms
         Number of options (K), at least 2.
     thresholds
-        One limit in [0, 1] per cost (alpha_i); with one cost, a number will do. With no limits this is a plain bandit.
+        One limit in [0, 1] per guardrail (alpha_i); with one guardrail, a number will do. Without any, a plain bandit.
     horizon
         Number of rounds (T), at least 3 and at least `n_arms`. None if it is not known; not every policy allows that.
     delta
         Largest probability with which the guarantee may fail, in all rounds together.
     safe
-        A strategy that is known to be safe. Policies for hard guardrails need one. Each of its costs is below its
+        A strategy that is known to be safe. Policies for hard guardrails need one. Each of its costs must be below the
         limit.
 
     Examples

@@ -29,7 +29,7 @@ def test_every_bound_has_a_row_that_fits(columns: int) -> None:
     assert "\N{HORIZONTAL ELLIPSIS}" not in told
     assert re.search(r"Theorem 1: COLB violation +90 % +. 35,619 +. 50,000 +yes +48,581", told)
     assert re.search(r"Theorem 2: COLB regret +80 % +. 1.2e6 +. 90,000 +no +7.4e10", told)
-    assert "It says more if its conditions are met" in told
+    assert "A bound says more if its conditions are met" in told
 
 
 def test_the_page_shows_what_the_command_says() -> None:

@@ -428,7 +428,9 @@ def test_an_experiment_for_machines(tmp_path: Path) -> None:
              "if the baseline is as safe as stated, the mean of each guardrail under each arm does not change, you "
              "serve the arm that was drawn, "),
         ({"delta": 0.001}, "With probability at least 99.9 % every decision"),
-        ({"baseline_costs": None}, "every decision of an epoch, after the baseline is measured, is drawn"),
+        ({"baseline_costs": None},
+             "every decision of an epoch, after the baseline is measured, is drawn from a strategy whose mean keeps "
+             "{}, if the mean of each guardrail"),
         ({"options": {"confidence": "eb-mixture"}}, " there is one log and no feedback is lost (docs/live.md)."),
         ({"policy": "opb", "horizon": 10_000}, "(docs/live.md; live, this is proved for solb alone)."),
         ({"policy": "colb"}, "colb promises only a small total violation (proved for its preset"),

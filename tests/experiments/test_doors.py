@@ -334,7 +334,7 @@ def test_booleans_and_whole_numbers_are_numbers(value: Any) -> None:
     d = live.decide(0.0)
     assert live.feedback(d.id, {**GOOD, "answered": value}, 1.0) == "accepted"
     assert live.feedback(d.id, {**GOOD, "answered": 1.0}, 1.0) == "replayed"
-    with pytest.raises(sf.Conflict, match=r"was reported with answered = 1, which stands, got 0"):
+    with pytest.raises(sf.Conflict, match=r"answered = 1 was reported first for decision .* and stands, got 0"):
         live.feedback(d.id, {**GOOD, "answered": False}, 1.0)
     assert digest(live) == replayed(live)
 

@@ -288,7 +288,7 @@ def refused(text: str, folder: Path, sentence: str) -> None:
 
 @pytest.mark.parametrize("text", NO_TOML)
 def test_what_is_no_toml_is_refused(text: str, folder: Path) -> None:
-    refused(lines(text), folder, r"study.toml must be TOML, got a text that is not: .*")
+    refused(lines(text), folder, r"study.toml must be valid TOML, got .*")
 
 
 @pytest.mark.parametrize(("text", "sentence"), WHOLE)

@@ -158,7 +158,7 @@ def test_means_reach_every_verdict() -> None:
     assert at_most([1.0, 1.1, 0.9] * 4, "it").verdict == "refuted"
     assert at_most([-1.0, 1.0] * 6, "it").verdict == "not decided"
     assert at_most([-1.0], "it").verdict == "not decided"
-    assert at_most([0.0, 0.0], "it") == Finding("held", "mean of it 0, interval [0, 0]")
+    assert at_most([0.0, 0.0], "it") == Finding("held", "it: mean 0, interval [0, 0], wanted at most 0")
 
 
 def test_all_of_several() -> None:

@@ -427,7 +427,7 @@ def test_safe_weights_ask_for_widths_alone() -> None:
         counts = (10.0 ** rng.uniform(0, 5, K)).astype(int)
         widths = np.sqrt(C / np.maximum(1, counts))
         lower = rng.random((m, K))
-        upper = np.minimum(1.0, lower + rng.uniform(-0.3, 1, (m, K)) * widths)
+        upper = np.minimum(1.0, lower + rng.uniform(-2, 1, (m, K)) * widths)
         proposal, slack = rng.dirichlet(np.full(K, 0.7)), 10.0 ** rng.uniform(-5, -1)
         thresholds = np.maximum(lower @ proposal - slack, 0.02)
         theta = thresholds * rng.uniform(0, 0.98, m)

@@ -1,4 +1,4 @@
-"""The proposition of docs/theory/beyond-the-paper.md on rays: one bound of each arm must hold, not m."""
+"""The proposition of docs/theory/together.md on rays: one bound of each arm must hold, not m."""
 
 from __future__ import annotations
 

@@ -85,7 +85,9 @@ def complete_scenario(context: typer.Context, incomplete: str) -> list[str]:
 Figures = Annotated[
     bool | None,
     typer.Option(
-        "--figures/--no-figures", help="Draw each scenario; by default, if there are few.", show_default=False
+        "--figures/--no-figures",
+        help="Draw figures of each scenario; by default, if at most eight.",
+        show_default=False,
     ),
 ]
 EngineName = Annotated[Literal["threads", "dask"], typer.Option(help="Threads of this process, or workers of Dask.")]
@@ -138,7 +140,7 @@ def run(
     exact: Exact = False,
     figures: Figures = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how large it is, and how long it takes; run nothing.")
+        bool, typer.Option("--dry-run", help="Only estimate its size and duration, from a few runs; keep no results.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -226,7 +228,7 @@ def show(
 ) -> None:
     """Show the results in a folder, and how they were made.
 
-    Of scenarios that are named, draw all figures. Of an export, draw the report again.
+    If you name scenarios, draw all their figures. If the folder is an export, draw its report again.
     """
     from surefoot.cli.studies import show_folder
 
@@ -282,13 +284,13 @@ def bounds(
     guardrails: Guardrails = 1,
     horizon: Annotated[int, typer.Option(help="Number of rounds (T).")] = 100_000,
     delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
-    margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
+    margin: Annotated[float, typer.Option(help="How far the safe strategy stays below the nearest limit (rho).")] = 0.3,
     omega: Annotated[float, typer.Option(min=0, max=1, help="Loss per round of the best safe strategy.")] = 0.1,
     benchmark_loss: Annotated[
         float | None, typer.Option(help="Its total loss (L*), in place of omega.", show_default=False)
     ] = None,
     gap: Annotated[
-        float, typer.Option(help="Root mean square of what the safe strategy loses more per round (Delta).")
+        float, typer.Option(help="How much more the safe strategy loses per round, as a root mean square (Delta).")
     ] = 0.2,
     threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     json: Json = False,
@@ -308,23 +310,23 @@ def bounds(
 def forecast(
     arms: Annotated[int, typer.Option(help="Number of arms (K).")] = 5,
     guardrails: Guardrails = 1,
-    margin: Annotated[float, typer.Option(help="By how much the safe strategy is safe (rho).")] = 0.3,
+    margin: Annotated[float, typer.Option(help="How far the safe strategy stays below the nearest limit (rho).")] = 0.3,
     delta: Annotated[float, typer.Option(help="Probability of failure.")] = 0.05,
     traffic: Annotated[float, typer.Option(help="Decisions a day.")] = 10_000,
-    deviation: Annotated[float, typer.Option(help="Standard deviation of a cost; coin flips are the worst.")] = 0.5,
-    gap: Annotated[float, typer.Option(help="What the safe strategy loses more a round than the best.")] = 0.2,
+    deviation: Annotated[float, typer.Option(help="Standard deviation of a cost; 0.5 is the worst case.")] = 0.5,
+    gap: Annotated[float, typer.Option(help="How much more the safe strategy loses a round than the best.")] = 0.2,
     threshold: Annotated[float, typer.Option(help="The smallest limit (alpha).")] = 0.5,
     slack: Annotated[
-        float, typer.Option(help="By how much the best strategy stays below the limits; 0: they hold it back.")
+        float, typer.Option(help="By how much the best strategy stays below the limits; 0 if they hold it back.")
     ] = 0.0,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Also simulate it in a matching scenario; seconds.")
+        bool, typer.Option("--simulate", help="Also simulate SOLB in a matching scenario, which takes seconds.")
     ] = False,
     seeds: Annotated[int, typer.Option(min=2, max=100, help="Number of simulated runs.")] = 10,
     json: Json = False,
     constraints: Constraints = None,
 ) -> None:
-    """Forecast when SOLB's guardrails loosen, what they cost until then, and when SOLB starts to pay."""
+    """Forecast how long SOLB holds back, what that costs, and when it starts to pay."""
     from surefoot.cli.forecast import print_forecast
 
     runs, m = seeds if simulate else 0, guardrails if constraints is None else constraints
@@ -335,11 +337,15 @@ def forecast(
 def verify(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(help="Which claims; by default all.", show_default=False, autocompletion=complete_claim),
+        typer.Argument(
+            help="Names of claims, such as 'Theorem L'; by default all.",
+            show_default=False,
+            autocompletion=complete_claim,
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Many runs, or as few as will do.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Processes, or with --engine threads; by default one per core.")
+        int | None, typer.Option(min=1, max=64, help="Processes (threads with --engine); by default one per core.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the evidence to this Markdown file; with --engine, a CSV file.")
@@ -347,7 +353,7 @@ def verify(
     json: Json = False,
     engine: Annotated[
         Literal["threads", "cuda"] | None,
-        typer.Option(help="Instead, count the unsafe runs of hard policies in very many runs, on threads or on a GPU."),
+        typer.Option(help="Test no claims: count unsafe runs of hard policies in very many runs, on threads or a GPU."),
     ] = None,
     runs: Annotated[
         int | None,
@@ -365,7 +371,7 @@ def verify(
         typer.Option(help="With --engine: a scenario; by default all.", autocompletion=complete_counted),
     ] = None,
 ) -> None:
-    """Test every claim of the paper by simulation, and mutations that must fail."""
+    """Test every claim, the paper's and our own, by simulation, together with mutations that must fail."""
     from surefoot.cli.verify import carry_out, check_options, try_at_scale
 
     check_options(
@@ -429,7 +435,7 @@ def export(experiment: Name, out: Annotated[Path, typer.Option(help="Folder to w
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Whose key it is, or what for; the audit shows it.")],
+    name: Annotated[str, typer.Argument(help="Who or what the key is for; the audit shows this name.")],
     role: Annotated[
         list[str],
         typer.Option(
@@ -437,8 +443,8 @@ def create(
             autocompletion=lambda: ["decide", "feedback", "read", "admin"],
         ),
     ],
-    experiment: Annotated[str | None, typer.Option(help="The only experiment that it is for.")] = None,
-    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Allow this experiment only; by default all.")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires; by default it does not.")] = None,
     db: Db = DB,
 ) -> None:
     """Make a key and print it, once."""

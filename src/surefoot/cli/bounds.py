@@ -15,10 +15,11 @@ from surefoot.cli.refusal import refuse
 from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_horizon
 
 LEGEND = (
-    "It says more if its conditions are met and it is better than what is true anyway; losses per round being the "
-    "same, that is so from the last column's horizon on. None: not within the 1e9 rounds for which it is proved. The "
-    'corollary and Theorems R and L are for a run with delta = 1 / horizon, but in the rows "two levels" and "no '
-    'horizon", which are for the delta given. No preset is the variant of "two levels" or that of Theorem H.'
+    "A bound says more if its conditions are met and it is better than what is true anyway. With the same losses per "
+    "round, it says more from the horizon in the last column on. None: not within the 1e9 rounds for which it is "
+    "proved. The corollary and Theorems R and L are for a run with delta = 1 / horizon, except in the rows "
+    '"two levels" and "no horizon", which are for the delta given. The variants in the rows "two levels" and '
+    '"Theorem H" are not presets.'
 )
 
 GAP = "*"

@@ -31,12 +31,13 @@ def print_experiment(path: Path, as_json: bool = False) -> None:
     goal = "Minimise" if experiment.objective.less_is_better else "Maximise"
     console.print(
         f"[bold]{experiment.name}[/]: {goal} {experiment.objective.name} over {quoted(experiment.arms)}, "
-        f"by {experiment.policy}, delta {experiment.delta:g}; feedback is due after {experiment.timeout:g}"
+        f"by {experiment.policy}, delta {experiment.delta:g}; feedback is due "
+        f"{experiment.timeout:g} time units after the decision (seconds, if you pass seconds)"
     )
     table = Table("guardrail", "limit", "baseline", "margin left", box=None, pad_edge=False)
     for guardrail in experiment.guardrails:
         side = "at most" if guardrail.less_is_better else "at least"
-        baseline, margin = "measured first", f"{experiment.margin:.0%} of the limit is asked for"
+        baseline, margin = "measured first", f"{experiment.margin * 100:.0f} % of the allowed room"
         if experiment.baseline_costs is not None:
             value = experiment.baseline_costs[guardrail.name]
             baseline, margin = guardrail.shown(value), guardrail.shown(abs(guardrail.limit - value))
@@ -49,12 +50,12 @@ def print_experiment(path: Path, as_json: bool = False) -> None:
 
 PROVED = (None, "betting", "hoeffding", "paper")
 """Confidence bounds for which the promise is proved however feedback gets lost; None: those of the preset."""
+AS_STATED = "the baseline is as safe as stated"
 CONDITIONS = (
-    "the baseline is as safe as stated",
     "the mean of each guardrail under each arm does not change",
     "you serve the arm that was drawn",
     "nobody cancels decisions because of their arm or outcome",
-    "results from elsewhere have the same means",
+    "results from elsewhere have the same means and were not selected",
     "there is one log",
 )
 """What the promise needs; docs/live.md says more."""
@@ -73,7 +74,8 @@ def promise(experiment: Experiment) -> str:
         )
     given = experiment.options.get("confidence")
     bound = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", given)
-    needed = [*CONDITIONS, *([] if bound in PROVED else ["no feedback is lost"])]
+    stated = [] if experiment.measures_baseline else [AS_STATED]
+    needed = [*stated, *CONDITIONS, *([] if bound in PROVED else ["no feedback is lost"])]
     measured = ", after the baseline is measured," if experiment.measures_baseline else ""
     alone = "" if experiment.policy == "solb" else "; live, this is proved for solb alone"
     return (

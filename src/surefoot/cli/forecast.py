@@ -27,7 +27,7 @@ LEGEND = (
     "as an order of magnitude."
 )
 SOONER = (
-    "; for led and practical it is an upper estimate: they are mostly much sooner, because they follow a linear "
+    "; led and practical are mostly much sooner, though not always, because they follow a linear "
     "program that plays few arms"
 )
 MEASURE = " --simulate measures all of this."

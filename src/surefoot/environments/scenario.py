@@ -29,7 +29,7 @@ class Scenario:
     id
         Its name; by custom it ends with a version, as in ``"mine-v1"``, which changes when the scenario does.
     problem
-        What is to be solved.
+        The problem: arms, limits, horizon, delta and safe strategy.
     losses
         A model from `surefoot.losses`, or one of your own.
     costs
@@ -41,7 +41,7 @@ class Scenario:
     guardrails
         Names of the guardrails.
     feedback
-        A `Feedback`: when feedback arrives, and whether it does. By default at once, always.
+        A `Feedback`: when feedback arrives, and whether it does. By default all of it arrives at once.
     random
         How the random numbers of the world are made: "numpy" or "counter", as `simulate` explains.
 

@@ -52,7 +52,7 @@ class Experiment:
         The strategy that is known to be safe: the name of an arm, or shares of several arms that sum to 1. It is served
         while the experiment is held.
     baseline_costs
-        What the baseline's mean of each guardrail is, in natural units, or a bound on the safe side. Add
+        The baseline's mean of each guardrail, in natural units, or a value at least as bad. Add
         nothing for lost feedback: that is never held against the baseline. None: the costs are measured first, by
         serving the baseline alone.
     timeout
@@ -65,9 +65,10 @@ class Experiment:
     delta
         Probability with which the guarantee may fail, in each epoch.
     horizon
-        Number of decisions to learn from, if the policy needs one. Then the experiment is held.
+        Number of decisions to learn from, if the policy needs one. After these the experiment is held.
     margin
-        For a baseline that is measured: the share of each limit that it must leave unused before learning begins.
+        For a baseline that is measured: the share of the allowed room that its bounds must leave unused, for each
+        guardrail, before learning begins.
     alarm_every
         There is at most one false alarm in this many decisions on average, for all guardrails together. A smaller
         number finds a drift a little earlier: the time to find it grows with the logarithm.

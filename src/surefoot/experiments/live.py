@@ -1,4 +1,4 @@
-"""A running experiment: decide, take feedback, answer what is going on."""
+"""A running experiment: decide, take feedback, report the state."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Live:
 
     @property
     def experiment(self) -> Experiment:
-        """What is decided, as it is now."""
+        """The experiment in its present form."""
         return self._fold.experiment
 
     @property
@@ -218,7 +218,7 @@ class Live:
 
     @property
     def log(self) -> Log:
-        """The events, of which everything else is the fold."""
+        """The log of events, from which everything else is computed."""
         return self._log
 
     # Deciding.
@@ -242,13 +242,13 @@ class Live:
         n
             How many decisions to make at once; a list is returned if it is given.
         arms
-            The arms that are available now, if not all are. Other arms are never made up for by scaling: a strategy of
-            these arms is served that is known to be safe, or `Unavailable` is raised.
+            The arms that are available now, if not all are. Their shares are not just scaled up: you get a strategy of
+            these arms that is known to be safe, or `Unavailable` is raised.
         key
             Idempotency key: a call with the same key returns the same decisions and makes none.
         unit
-            Whom the decision is for: while one of this epoch for the same unit waits for feedback, that one is
-            returned.
+            Such as a user. While a decision of this epoch for the same unit waits for feedback, the same one
+            is returned.
         snapshot
             Draw from this strategy, which another process may have held for a while. If its lease or its epoch is over,
             or it is not within the limits at the upper bounds, the baseline is served.
@@ -338,7 +338,7 @@ class Live:
         return snapshot
 
     def bulletin(self) -> dict[str, Any]:
-        """What others need who draw decisions from the present strategy, as JSON-able data."""
+        """What other processes need to draw decisions from the present strategy, as JSON-able data."""
         with self._lock:
             self._ready()
             plan, fold = self._current(), self._fold
@@ -426,7 +426,7 @@ class Live:
     def feedback_many(self, items: Sequence[Any], now: float) -> list[str | Exception]:
         """Report on many decisions in one write: for each the answer of `feedback`, or the error it would raise.
 
-        Each item is an id and an outcome. One that is not is refused, and those after it are not read.
+        Each item is an id and an outcome. An item of another form raises `RuleError`, and later items are not read.
         """
         now, answers = self._time(now), []
         with self._lock:
@@ -482,7 +482,7 @@ class Live:
         for name, value in values.items():
             if name in known and known[name] != value:
                 raise Conflict(
-                    f"decision {self._id(i)} was reported with {name} = {known[name]:g}, which stands, got {value:g}"
+                    f"{name} = {known[name]:g} was reported first for decision {self._id(i)} and stands, got {value:g}"
                 )
 
     def _checked(self, outcome: Any) -> dict[str, float]:
@@ -521,7 +521,7 @@ class Live:
     def observe(self, arm: str, outcome: Mapping[str, Any]) -> None:
         """Learn the costs of an arm that was chosen elsewhere, such as in an earlier experiment.
 
-        Its means must be the same as here, and observations must not have been selected by what they are. All
+        Its means must be the same as here, and observations must not have been selected by their values. All
         guardrails are needed. The objective is ignored: the probability with which the arm was chosen is not known.
         """
         self.observe_many([(arm, outcome)])
@@ -550,7 +550,7 @@ class Live:
         return Observed(arm, values)
 
     def expire(self, now: float) -> int:
-        """Settle every decision that is due by the worst case; `decide` and `feedback` do so, too.
+        """Settle every decision that is due as the worst case; `decide` and `feedback` do so, too.
 
         Returns
         -------
@@ -577,7 +577,7 @@ class Live:
     # Operating.
 
     def status(self) -> Status:
-        """What is going on."""
+        """The present state of the experiment."""
         with self._lock:
             self._ready()
             plan = self._current()

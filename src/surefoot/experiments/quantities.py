@@ -73,7 +73,7 @@ class Objective(Quantity):
 
 @dataclass(frozen=True)
 class Maximise(Objective):
-    """An objective of which more is better.
+    """An objective that is better the larger it is.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Maximise(Objective):
 
 @dataclass(frozen=True)
 class Minimise(Objective):
-    """An objective of which less is better; its parameters are those of `Maximise`.
+    """An objective that is better the smaller it is; its parameters are those of `Maximise`.
 
     Examples
     --------

@@ -83,8 +83,8 @@ class COLB(Guarded):
         the sum of (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other presets tune
         their own rate if none is given.
     confidence
-        "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
-        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
+        The name of a bound: "paper" (the radius of Lemma 1), or a narrower one: "hoeffding", "bernstein", "kl-mixture",
+        "eb-mixture" or "betting". To set parameters, pass an object of `surefoot.confidence`. By default "paper" in the
         preset of that name, and "betting" in the others.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and

@@ -98,6 +98,9 @@ class HardMirror(MirrorDescent):
 class SOLB(Guarded):
     """Safe OMD with Log-Barrier: with probability at least 1 - delta, all rounds are safe. Losses may be adversarial.
 
+    Conditions: each cost has a fixed mean given the past, the safe strategy costs at most what you state, and feedback
+    is told once, within an arm in the order of asking (`tell` refuses anything else).
+
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
     cost within its limit at the upper confidence bounds. The presets "led" and "practical" play the mean of such
     mixtures and of the solution of a linear program. Every preset makes the same promise of safety.
@@ -105,8 +108,9 @@ class SOLB(Guarded):
     The paper's regret bound (Theorem 4) is about the preset "paper". It is the sum of two parts: one depends on how
     much worse the safe strategy is, the other on the loss of the best safe strategy. Its published proof has a gap
     (docs/theory/weighted-estimator.md). For "led" and "guaranteed" a bound on the mean regret is proved, for losses
-    fixed in advance, feedback that comes at once and delta = 1 / T. With a larger delta, such as the default of 0.05,
-    up to 4 delta a round must be added to it.
+    fixed in advance, feedback that comes at once, delta = 1 / T and, for "led" with a single safe arm, costs of that
+    arm that are exact. With a larger delta, such as the default of 0.05, up to 4 delta a round must be added to it.
+    docs/choosing.md has all conditions.
 
     Parameters
     ----------
@@ -126,8 +130,8 @@ class SOLB(Guarded):
         the sum of (1 - gamma) (proposal * loss estimate)^2 since has passed K ln T. Cost estimates are kept. The other
         presets tune their own rate if none is given.
     confidence
-        "paper", the radius of Lemma 1, or a narrower bound by its name, "hoeffding", "bernstein", "kl-mixture",
-        "eb-mixture" or "betting", or with parameters, an object of `surefoot.confidence`. By default "paper" in the
+        The name of a bound: "paper" (the radius of Lemma 1), or a narrower one: "hoeffding", "bernstein", "kl-mixture",
+        "eb-mixture" or "betting". To set parameters, pass an object of `surefoot.confidence`. By default "paper" in the
         preset of that name, and "betting" in the others; in "led" with ``sides="needed"``.
     benchmark_loss
         For preset "paper": the total loss L* of the best safe strategy, if known, for the rates "theory" and

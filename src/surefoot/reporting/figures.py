@@ -51,8 +51,8 @@ CAPTIONS = {
     "violation": "Total violation over the rounds, of the guardrail violated most. Mean and band as for regret.",
     "allocation": "What was played: the share of each arm between two checkpoints, mean over the seeds; on the right "
     "the best safe strategy in hindsight, mean over the seeds.",
-    "safe-weight": "The weight of the baseline in what is played: how much caution is left. Below 0.1 the "
-    "guardrails count as loosened. Rounds are on a logarithmic scale.",
+    "safe-weight": "The weight of the baseline in what is played: how much caution is left. Below 0.1 "
+    "SOLB no longer holds back. Rounds are on a logarithmic scale.",
     "simplex": "Strategies over three arms as a triangle, after the last round of one run: a corner is an arm. What is "
     "played next lies between the baseline and the rest of what is played.",
     "simplex-sequence": "The same run as time goes by.",

@@ -71,7 +71,7 @@ class Metrics:
             "pending": "Decisions that wait for feedback",
             "rounds": "Settled decisions that were learnt",
             "epoch": "How often the experiment was changed or begun again",
-            "safe_weight": "Weight of the baseline in the next decision",
+            "safe_weight": "How much of the baseline is served because of the guardrails",
             "delta_spent": "Probability with which the guarantee may have failed",
             "alarms": "Alarms so far",
             "held": "1 if the experiment is held",

@@ -69,7 +69,7 @@ def simulate(
 ) -> Run:
     """Play policies in a scenario, once per seed, and compute their regret and violations exactly.
 
-    In the world of a seed every policy meets the same losses and costs (of an adaptive adversary: the same coin flips).
+    In the world of a seed every policy meets the same losses and costs (an adaptive adversary flips the same coins).
     The result does not depend on the number of workers, on interruptions or on which other policies take part.
 
     Parameters
@@ -82,8 +82,8 @@ def simulate(
     seeds
         How many (0, 1, ...), or the seeds themselves.
     checkpoints
-        The rounds at which accounts are made, or how many of them, evenly spaced on a logarithmic scale up to the
-        horizon. By default, 15 of these and 20 that are evenly spaced. Nothing is played after the last one.
+        The rounds at which results are recorded, or their number, evenly spaced on a logarithmic scale up to the
+        horizon. By default, 15 of these and 20 evenly spaced ones. Nothing is played after the last one.
     workers
         Number of threads, or of processes if `engine` is "dask"; by default, one per core.
     random
@@ -96,16 +96,16 @@ def simulate(
     progress
         Whether to show a progress bar on stderr; by default, only if stderr is a terminal.
     resume
-        An earlier run. Its episodes are reused where scenario, policy and checkpoints are the same, and the source
+        An earlier run. Its results are reused where scenario, policy and checkpoints are the same, and the source
         code of surefoot, the libraries and the processor too; a warning says which are not, and why.
     folder
-        Where to write episodes as they are finished, so that memory does not grow with their number: the name of a
+        Where to write runs as they are finished, so that memory does not grow with their number: the name of a
         folder, or an address that fsspec knows, such as ``"s3://bucket/study"``. If it holds an earlier run of the
         same scenario, that is resumed. By default, results are held in memory.
     engine
         "threads" of this process; "dask" for processes, on this machine or on many, for which policies and models of
-        your own are pickled; or "cuda" for a GPU of NVIDIA, with `random` "counter" (docs/gpu.md says what can be run
-        there). Results of a GPU may differ from those of a processor in the last digits, and are told apart.
+        your own are pickled; or "cuda" for an NVIDIA GPU, with `random` "counter" (docs/gpu.md says what can be run
+        there). Results of a GPU may differ from those of a processor in the last digits, and are marked as such.
     scheduler
         The address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers are to be used. By default,
         Dask starts workers on this machine.
@@ -116,7 +116,7 @@ def simulate(
     Returns
     -------
     Run
-        After Ctrl-C it holds the episodes that were finished by then, `complete` is false, and a warning says so; pass
+        After Ctrl-C it holds the runs that were finished by then, `complete` is false, and a warning says so; pass
         it as `resume` to go on.
 
     Examples

@@ -171,7 +171,7 @@ class Study:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise StudyError([RuleError(name, "be TOML", text, f"a text that is not: {error}")]) from None
+            raise StudyError([RuleError(name, "be valid TOML", text, f"{error}")]) from None
         try:
             file = StudyFile.model_validate(data)
         except ValidationError as error:

@@ -245,8 +245,22 @@ CLAIMS: tuple[Claim, ...] = (
 
 def claim(name: str) -> Claim:
     """The claim of this name."""
+    return claims_of(name)[0]
+
+
+def claims_of(name: str) -> list[Claim]:
+    """The claim of this name, or all that begin with it and a comma.
+
+    Examples
+    --------
+    >>> [claim.name for claim in claims_of("Theorem L")]
+    ['Theorem L, follower', 'Theorem L, shares', 'Theorem L, squares']
+    >>> [claim.name for claim in claims_of("Theorem 2")]
+    ['Theorem 2']
+    """
     found = {claim.name: claim for claim in CLAIMS}
-    if name not in found:
+    parts = [found[name]] if name in found else [one for one in CLAIMS if one.name.startswith(f"{name},")]
+    if not parts:
         listed = ", ".join(f'"{one}"' if "," in one else one for one in found)
         raise RuleError("claim", f"be one of {listed}", name, f"{shown(name)}{hint(name, found)}")
-    return found[name]
+    return parts

@@ -157,7 +157,7 @@ def slope_within(places: Sequence[float], values: Any, low: float, high: float, 
 def at_most(values: Any, what: str) -> Finding:
     """Refute "the mean is at most 0", by Student's interval at level `LEVEL` over the runs."""
     found = mean_interval(values, 1.0 - 2.0 * LEVEL)
-    figures = f"mean of {what} {found.value:.4g}, interval [{found.low:.4g}, {found.high:.4g}]"
+    figures = f"{what}: mean {found.value:.4g}, interval [{found.low:.4g}, {found.high:.4g}], wanted at most 0"
     if found.low > 0.0:
         return Finding("refuted", figures)
     return Finding("held" if found.high <= 0.0 else "not decided", figures)

@@ -277,4 +277,4 @@ def try_squares(mutation: Any, runs: int) -> Finding:
     left_out = mutation == "shares left out"
     of_shares = [squares_of_shares(kept, 3_200, seed, left_out) - 5.6 for seed in range(runs)]
     of_proposal = [squares_of_proposal(kept, 3_200, seed) - 2 * (1 / 0.5 + 16) for seed in range(runs)]
-    return both(at_most(of_shares, "S a round less 5.6"), at_most(of_proposal, "Q a round less 2 (1 / pi + 16)"))
+    return both(at_most(of_shares, "S a round minus 5.6"), at_most(of_proposal, "Q a round minus 2 (1 / pi + 16)"))

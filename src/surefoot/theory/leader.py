@@ -110,6 +110,8 @@ def theorem_r_two_levels(instance: Instance) -> Bound:
 def led(instance: Instance, *, restarts: float | None = None, follower_share: float | None = None) -> Bound:
     """Mean regret of SOLB with preset "led", run with delta = 1 / T; losses are fixed in advance.
 
+    If the safe strategy is a single arm, its stated costs must be its mean costs.
+
     Parameters
     ----------
     instance

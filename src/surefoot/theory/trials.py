@@ -348,7 +348,7 @@ def try_corollary(mutation: Any, runs: int) -> Finding:
         scenario = family(3_000, delta=1 / 3_000)
         excess = np.array([regret_excess(trace) for trace in traces(scenario, factory, runs)])
         for part, values in zip(("safety", "learning"), excess.T, strict=True):
-            findings.append(at_most(values, f"{part} regret less bound, {name} losses,"))
+            findings.append(at_most(values, f"{part} regret minus its bound, {name} losses"))
     return both(*findings)
 
 
@@ -362,11 +362,13 @@ def try_lower_bound(mutation: Any, runs: int) -> Finding:
     instance = Instance(3, 1, horizon, DELTA, margin, omega * horizon, gap, 0.5)
     least, share = theorem_5(instance).total, safe_arm_rounds(instance).total
     worse = max((2, 3), key=lambda i: float(np.mean([row["regret"] for row in found[i]])))
-    regret = at_most([least - row["regret"] for row in found[worse]], f"{least:.3g} less regret on nu_{worse}")
+    regret = at_most(
+        [least - row["regret"] for row in found[worse]], f"lower bound of {least:.3g} minus regret on nu_{worse}"
+    )
     played = [
         at_most(
             [share - horizon * row["allocation"][2] for row in found[i]],
-            f"{share:.3g} less rounds of the safe arm on nu_{i}",
+            f"lower bound of {share:.3g} minus rounds of the safe arm on nu_{i}",
         )
         for i in (2, 3)
     ]
