@@ -292,15 +292,22 @@ def test_unsafe_runs_under_attack_are_those_of_the_data() -> None:
         assert line["unsafe runs"] == f"{bad:,} of {runs:,}: {exact(bad, runs, 2)}"
         worst = max(of, key=lambda row: int(row["unsafe"]))
         most, each = int(worst["unsafe"]), int(worst["runs"])
-        assert line["most in one design"] == f"{most} of {each}: {exact(most, each, 1)}, {worst['design']}"
+        assert line["most in one design"] == f"{most:,} of {each:,}: {exact(most, each, 1)}, {worst['design']}"
         assert all(int(row["unsafe"]) <= delta * int(row["runs"]) for row in of)
-    assert f"in all {len(designs())} lines it is below delta" in flat("docs/practical.md")
+    ends = []
+    for delta in safety_designs.DELTAS:
+        of = [row for row in designs() if float(row["delta"]) == delta and row["policy"] == "led"]
+        assert all(int(row["runs"]) == 10_000 for row in of)
+        ends.append(max(share_interval(int(row["unsafe"]), 10_000).high for row in of))
+        assert ends[-1] < delta
+    words = "at {:.1f} % or less where delta is 5 %, and at {:.1f} % or less where it is 50 %"
+    assert words.format(*(100 * end for end in ends)) in flat("docs/practical.md")
     short, long = (
         next(row for row in designs() if (row["delta"], row["design"], row["policy"]) == ("0.5", name, "led"))
         for name in ("just above", "just above, long")
     )
     assert int(long["rounds"]) == 3 * int(short["rounds"])
-    words = f"had {short['unsafe']} unsafe runs of {short['runs']} in 2,000 rounds, and {long['unsafe']} when"
+    words = f"had {int(short['unsafe']):,} unsafe runs of 10,000 in 2,000 rounds, and {int(long['unsafe']):,} when"
     assert words in flat("docs/practical.md")
     assert f"{len(safety_designs.DESIGNS)} designs are made to break a limit" in flat("docs/practical.md")
 
