@@ -152,6 +152,27 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
         sf.SOLB.from_dict({**data, "state": {**data["state"], "batch_rounds": [16.0]}})
 
 
+@pytest.mark.parametrize("horizon", [1000, None])
+def test_a_loaded_policy_plays_on_as_if_it_had_not_been_saved(horizon: int | None) -> None:
+    """Also where the limits of the safe set depend on the round in which the proposal was found."""
+    rng = np.random.default_rng(4)
+    for _ in range(12):
+        thresholds = rng.uniform(0.1, 0.7, 2)
+        costs = rng.random((2, 4))
+        costs[:, 3] = thresholds * rng.uniform(0.2, 0.9)
+        losses = rng.random(4)
+        policy = sf.SOLB(sf.Problem(4, thresholds, horizon, safe=sf.SafeStrategy([0, 0, 0, 1], costs[:, 3])), 1)
+        copies: list[Any] = []
+        for t in range(300):
+            if t % 10 == 0:
+                copies.append(sf.SOLB.from_bytes(policy.to_bytes()))
+            decision = policy.ask()
+            loss, met = float(rng.random() < losses[decision.arm]), (rng.random(2) < costs[:, decision.arm]) * 1.0
+            for one in (policy, *copies):
+                one.tell(decision[:3], loss, met)
+        assert all((one.strategy == policy.strategy).all() for one in copies)
+
+
 @pytest.mark.parametrize(
     ("n_arms", "m", "share"), [(5, 1, 0.05), (8, 0, 0.05), (4, 2, 0.05), (9, 1, 0.01), (3, 3, 0.01)]
 )

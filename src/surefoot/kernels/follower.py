@@ -183,12 +183,19 @@ def believe_all(follower: Follower, known: KnownCosts) -> None:
 
 
 @compiled
-def tune(follower: Follower) -> None:
-    """Set the rate, min(1, sqrt(K ln T / (1 + Q))), which never rises; with no horizon also the limits, K / (K + t)."""
-    n_arms, rounds = follower.proposal.size, follower.rounds[0]
+def set_limits(follower: Follower, rounds: float) -> None:
+    """With no horizon, set the limits of the safe set after so many rounds: K / (K + t) more than the thresholds."""
+    n_arms = follower.proposal.size
     if follower.log_horizon == 0.0:
         for i in range(follower.limits.size):
             follower.limits[i] = follower.thresholds[i] + n_arms / (n_arms + rounds)
+
+
+@compiled
+def tune(follower: Follower) -> None:
+    """Set the rate, min(1, sqrt(K ln T / (1 + Q))), which never rises; and the limits."""
+    n_arms = follower.proposal.size
+    set_limits(follower, follower.rounds[0])
     if follower.fixed_rate == 0.0:
         rate = min(follower.learning_rates[0], math.sqrt(n_arms * log_rounds(follower) / (1.0 + follower.spent[0])))
         for a in range(n_arms):

@@ -33,6 +33,7 @@ from surefoot.kernels.follower import (
     log_rounds,
     may_lag,
     mean_loss,
+    set_limits,
     solve,
     tune,
 )
@@ -214,8 +215,9 @@ def begin(state: LedState) -> None:
 
 @compiled
 def restore(state: LedState) -> None:
-    """Recompute the derived leaves from the saved ones."""
+    """Recompute the derived leaves from the saved ones; the limits are those of the round that found the proposal."""
     bound_again(state.known)
+    set_limits(state.learner, state.learner.rounds[0] - state.batch_rounds[0])
     state.safe_weight[0] = blend_trio(state.trio, state.strategy)
 
 

@@ -187,7 +187,7 @@ class PolicyContract:
         assert share >= self.learnt_share, f"the best arm has a share of {share:.3g}"
 
     def test_without_a_horizon_it_says_so_or_plays_on(self, problem: sf.Problem) -> None:
-        """A policy plays on without a horizon, or refuses a problem that has none."""
+        """A policy plays on without a horizon, also if it is saved and loaded on the way, or refuses such a problem."""
         endless = sf.Problem(problem.n_arms, problem.thresholds, None, problem.delta, problem.safe)
         try:
             policy = self.make(endless, 3)
@@ -195,9 +195,15 @@ class PolicyContract:
             with pytest.raises(ValueError, match=r"problem must have a horizon for \w+.*, got horizon=None"):
                 self.make(endless, 3)
             return
-        self.play(policy, 2 * problem.rounds)
+        twin = self.make(endless, 3)
+        for t, (loss, costs) in enumerate(islice(rounds(endless, 0), 2 * problem.rounds)):
+            decision = policy.ask()
+            policy.tell(decision, loss, costs)
+            assert twin.ask() == decision
+            twin.tell(decision, loss, costs)
+            twin = type(twin).from_bytes(twin.to_bytes()) if t % 20 == 0 else twin
         assert policy.round == 2 * problem.rounds
-        assert restored(policy).ask() == policy.ask()
+        assert shown(twin) == shown(policy)
 
     # Chance
 
