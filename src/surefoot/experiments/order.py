@@ -176,6 +176,10 @@ class Order:
             pending.lined = False
             yield pending
 
+    def behind(self, arm: str) -> int:
+        """How many decisions and observations of an arm are settled, and not learnt yet: an older one is open."""
+        return sum(pending.settled != OPEN for pending in self._queues.get(arm, ()))
+
     @property
     def next_due(self) -> float:
         """When the next decision may be due; it may be settled already."""

@@ -74,6 +74,8 @@ class Status:
         Settled decisions in this epoch, for each arm.
     waiting
         Decisions that wait for feedback, for each arm.
+    behind
+        Decisions whose feedback came and is not learnt yet, because an older one of the arm waits, for each arm.
     watch
         How near each guardrail is to an alarm: `what` ("served" or "baseline"), `guardrail` and `level`, from 0 to 1.
     """
@@ -94,6 +96,7 @@ class Status:
     delta_spent: float
     settled: Mapping[str, int] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
     watch: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,6 +136,7 @@ def status_of(fold: Fold, strategy: Floats, safe_weight: float) -> Status:
         delta_spent=fold.delta_spent,
         settled=dict(fold.settled),
         waiting={arm: fold.order.waiting[arm] for arm in fold.experiment.arms},
+        behind={arm: fold.order.behind(arm) for arm in fold.experiment.arms},
         watch=fold.watch.levels(),
     )
 

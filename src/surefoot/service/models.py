@@ -156,6 +156,7 @@ class Status(Struct):
     delta_spent: float
     settled: dict[str, int]
     waiting: dict[str, int]
+    behind: dict[str, int]
     watch: list[Watched]
     experiment: dict[str, Any]
 

@@ -142,7 +142,16 @@ def detail_of(name: str, audit: bool) -> Detail:
     arms, rails = made.get("arms", MODELS), made.get("rails", SPENDING)
     shares = shares_of(len(arms))
     waiting = [
-        Waiting(arm, share, int(20_000 * share), int(90 * share), 0.01 + 0.002 * (i % 5), 0.8 + 0.1 * (i % 7), 4.5)
+        Waiting(
+            arm,
+            share,
+            int(20_000 * share),
+            int(90 * share),
+            int(30 * share),
+            0.01 + 0.002 * (i % 5),
+            0.8 + 0.1 * (i % 7),
+            4.5,
+        )
         for i, (arm, share) in enumerate(zip(arms, shares))
     ]
     limits = [one.name for one in summary.rails]

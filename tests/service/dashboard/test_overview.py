@@ -155,6 +155,24 @@ def test_half_of_the_feedback_is_lost() -> None:
     assert page.summary.rails[0].served > 0.9  # a time-out counts as the worst case
 
 
+def test_one_open_decision_holds_the_others_of_its_arm_back() -> None:
+    live = sf.Live(routing(timeout=1e4), seed=1)
+    first = live.decide(0.0)
+    now = serve(live, 400)
+    status = live.status()
+    assert status.behind[first.arm] > 100
+    assert sum(status.behind.values()) + status.rounds + status.pending == status.decisions
+    page = shown(live)
+    assert page.summary.tone == "wait"
+    assert page.summary.verdict.startswith(
+        f"{status.behind[first.arm]} reported decisions on {first.arm} are not learnt"
+    )
+    assert {item.arm: item.behind for item in page.waiting} == status.behind
+    live.expire(now + 1e4)
+    assert set(live.status().behind.values()) == {0}
+    assert shown(live).summary.tone == "good"
+
+
 def test_held_stopped_shadow_measuring() -> None:
     live = sf.Live(routing(), seed=1)
     serve(live, 10)
@@ -289,6 +307,17 @@ def alarm(kind: str, guardrail: str | None = None, message: str = "what it says"
             "No process is learning it: deciders serve the baseline, and nothing is logged. The figures are the last "
             "that are known. Start a learner.",
             "bad",
+        ),
+        (
+            known(behind={"a": 1_234, "b": 2}, settled={"a": 500, "b": 9_000}),
+            "1,234 reported decisions on a are not learnt yet: an older one waits for feedback. They are learnt when "
+            "it comes or times out.",
+            "wait",
+        ),
+        (
+            known(behind={"a": 300}, settled={"a": 4_000}),
+            "All 3 guardrails hold; 18 % better than the baseline; still 6 % cautious.",
+            "good",
         ),
         (known(better=math.inf), "All 3 guardrails hold; better than the baseline; still 6 % cautious.", "good"),
         (

@@ -75,7 +75,7 @@ def summary(
     said, tone = verdict(Known(
         status["state"], status["reason"], status["shadow"], rounds, experiment.hard, rails, alarms, compared.better,
         compared.clear, status["safe_weight"], lost,
-        share, lately, fresh,
+        share, lately, fresh, status.get("behind", {}), settled,
     ))  # fmt: skip
     return Summary(
         name=experiment.name,
@@ -299,8 +299,8 @@ def waiting_of(status: Mapping[str, Any], delays: Mapping[str, Sequence[float]])
         some = sorted(delays.get(arm, ()))
         slow = some[min(len(some) - 1, math.ceil(0.9 * len(some)) - 1)] if some else None
         found.append(Waiting(
-            arm, share, status["settled"][arm], status["waiting"][arm], status["lost"][arm],
-            statistics.median(some) if some else None, slow,
+            arm, share, status["settled"][arm], status["waiting"][arm], status.get("behind", {}).get(arm, 0),
+            status["lost"][arm], statistics.median(some) if some else None, slow,
         ))  # fmt: skip
     return sorted(found, key=lambda one: one.share, reverse=True)
 

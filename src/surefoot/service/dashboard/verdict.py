@@ -13,6 +13,9 @@ from surefoot.service.dashboard.views import Rail
 LITTLE = 0.005
 """A share that is not worth a word."""
 
+STALLED, STALLED_SHARE = 100, 0.1
+"""So many decisions of an arm, and such a share, are reported and not learnt yet, before that is worth a word."""
+
 
 class Known(NamedTuple):
     """What a verdict is about."""
@@ -31,6 +34,8 @@ class Known(NamedTuple):
     lost_share: float  # of all
     lost_lately: float = 0.0  # of the newest rounds
     fresh: bool = True  # whether some process learns it
+    behind: Mapping[str, int] = {}  # reported decisions that are not learnt yet, by arm
+    settled: Mapping[str, int] = {}  # by arm
 
 
 def verdict(known: Known) -> tuple[str, str]:
@@ -55,6 +60,12 @@ def verdict(known: Known) -> tuple[str, str]:
     lossy = loss_of_feedback(known)
     if lossy is not None:
         return lossy
+    stalled = max(known.behind, key=known.behind.__getitem__, default=None)
+    if stalled is not None and known.behind[stalled] >= stalls_from(known.settled.get(stalled, 0)):
+        return (
+            f"{count(known.behind[stalled], 'reported decision')} on {stalled} are not learnt yet: an older one waits "
+            "for feedback. They are learnt when it comes or times out.", "wait",
+        )  # fmt: skip
     if known.rounds == 0:
         return "Ready: no feedback has come in this epoch yet.", "wait"
     if known.shadow:
@@ -73,6 +84,11 @@ def verdict(known: Known) -> tuple[str, str]:
         parts.append("only the baseline is served until more is known")
     text = "; ".join(part for part in parts if part)
     return f"{text[0].upper()}{text[1:]}.", "good" if known.safe_weight < 1.0 - LITTLE else "wait"
+
+
+def stalls_from(settled: int) -> float:
+    """How many decisions that are not learnt yet are worth a word."""
+    return max(STALLED, STALLED_SHARE * settled)
 
 
 def holds(known: Known) -> str:

@@ -93,6 +93,7 @@ class Waiting:
     share: float  # of the next decision
     settled: int  # in this epoch
     pending: int
+    behind: int  # reported, and not learnt yet, as an older one is pending
     lost: float  # share of the settled ones in this epoch
     median: float | None  # delay of feedback, in seconds, over the newest decisions
     slow: float | None  # the delay that one in ten exceeds
