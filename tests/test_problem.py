@@ -84,6 +84,9 @@ def test_a_nearly_normal_strategy_is_normalised_and_stays_so() -> None:
     third = sf.SafeStrategy([0.3333333334, 0.3333333333, 0.3333333334], [0.2])
     assert abs(third.strategy.sum() - 1) < 1e-15
     assert sf.SafeStrategy(**third.to_dict()) == third
+    tiny = sf.SafeStrategy([1e-17, 0.5, 0.5], [0.2])
+    assert tiny.strategy.tolist() == [0.0, 0.5, 0.5]
+    assert sf.SafeStrategy([1e-14, 0.0, 1.0], [0.2]).strategy[0] > 0.0
 
 
 def test_edges_are_included() -> None:

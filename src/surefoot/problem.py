@@ -53,6 +53,10 @@ class Decision(NamedTuple):
     number: int | None = None
 
 
+LEAST_SHARE = 1e-15
+"""Smaller shares of a safe strategy are rounding, and count as 0."""
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class SafeStrategy:
     """A strategy that is known to be strictly safe, and its costs (x^diamond and theta_i).
@@ -78,7 +82,10 @@ class SafeStrategy:
     costs: Floats
 
     def __init__(self, strategy: ArrayLike, costs: ArrayLike) -> None:
-        object.__setattr__(self, "strategy", rules.frozen(rules.simplex("safe.strategy", strategy, None)))
+        shares = rules.simplex("safe.strategy", strategy, None)
+        if (shares[shares < LEAST_SHARE] > 0.0).any():
+            shares = rules.simplex("safe.strategy", shares * (shares >= LEAST_SHARE), None)
+        object.__setattr__(self, "strategy", rules.frozen(shares))
         object.__setattr__(self, "costs", rules.frozen(rules.numbers("safe.costs", costs, SAFE_COST, None)))
 
     def __eq__(self, other: object) -> bool:

@@ -473,14 +473,14 @@ def test_a_table_without_a_safe_arm_has_no_safe_strategy(tmp_path: Path) -> None
         ({"thresholds": "0.5"}, "^thresholds must .*, got"),
         ({"thresholds": None}, "^thresholds must .*, got"),
         ({"thresholds": True}, "^thresholds must .*, got"),
-        ({"thresholds": [0.5, 0.5]}, "^thresholds must .*, got"),
+        ({"thresholds": [0.5, 0.5]}, "^thresholds must have one limit for each cost, 1, got 2$"),
         ({"thresholds": []}, "^thresholds must .*, got"),
         ({"thresholds": [[0.5]]}, "^thresholds must .*, got"),
         ({"horizon": 2}, "^horizon must .*, got 2"),
         ({"horizon": "long"}, "^horizon must .*, got 'long'"),
         ({"delta": 0}, "^delta must .*, got 0"),
-        ({"safe": 3}, "^safe must be .* an arm below 3, got 3"),
-        ({"safe": -1}, "^safe must be .* an arm below 3, got -1"),
+        ({"safe": 3}, "^safe must be an arm: a number below 3, or its name in the table, got 3$"),
+        ({"safe": -1}, "^safe must be an arm: a number below 3, or its name in the table, got -1$"),
         ({"safe": 2}, r"^safe.costs\[0\] must be below its threshold .*, got 0.75"),
         ({"safe": sf.SafeStrategy([1, 0], [0.1])}, "^safe.strategy must have n_arms = 3 entries, got 2"),
         ({"safe": sf.SafeStrategy([1, 0, 0], [0.1, 0.1])}, "^safe.costs must .*, got 2"),
@@ -491,6 +491,13 @@ def test_wrong_options_of_a_table_are_refused(options: dict[str, Any], message: 
     path = write_text(ARMS, "arms.csv")(tmp_path)
     with pytest.raises(ValueError, match=message):
         sf.Table(path, **{"thresholds": 0.5, "horizon": 1000, **options})
+
+
+def test_the_safe_arm_of_a_table_may_be_named(tmp_path: Path) -> None:
+    path = write_text("arm,loss,cost_spend\nin-house,0.5,0.1\nfast,0.4,0.2\nflagship,0.1,0.6\n", "arms.csv")(tmp_path)
+    assert sf.Table(path, 0.5, 1000, safe="fast").problem.safe == sf.Table(path, 0.5, 1000, safe=1).problem.safe
+    with pytest.raises(sf.RuleError, match=r"'fast' or 'flagship', got 'fest' \(did you mean fast\?\)$"):
+        sf.Table(path, 0.5, 1000, safe="fest")
 
 
 @pytest.mark.parametrize("safe", ["0", 0.5, [0], True, {"strategy": [1, 0, 0], "costs": [0.2]}])

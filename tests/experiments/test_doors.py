@@ -380,6 +380,11 @@ def test_calls_that_are_refused() -> None:
         (lambda: live.decide(0.0, arms=["a"], snapshot=live.snapshot(0.0)), "arms must be left out if a snapshot is "),
         (lambda: live.snapshot(0.0, lease=-1.0), "lease must be in [0, 1e+09], got -1.0"),
         (lambda: live.snapshot(0.0).draw(1.0), "u must be in [0, 1), got 1.0"),
+        (lambda: live.feedback_many(5, 0.0), "items must be a list, got 5"),  # type: ignore[arg-type]
+        (lambda: live.observe_many("ab"), "items must be a list, got 'ab'"),  # type: ignore[arg-type]
+        (lambda: live.observe_many([5]), "items[0] must be an arm and an outcome, got 5"),  # type: ignore[list-item]
+        (lambda: sf.Live(make(guardrails=[sf.AtMost("spend", 0.0)], baseline_costs=None)), "guardrails[0].limit must l"
+                 "eave room on its safe side, or no measurement can show that the baseline is safe, got 0.0"),
         (lambda: live.feedback("x", GOOD, INF), "now must be in [-1e+15, 1e+15], got inf"),
         (lambda: live.expire(None), "now must be a number in [-1e+15, 1e+15], got None"),  # type: ignore[arg-type]
         (lambda: live.cancel("x", reason=""), f"reason {text} ''"),

@@ -112,6 +112,10 @@ def test_a_saved_state_goes_on_alike() -> None:
         ({"arm": 1}, "arm"),
         ({"at": float("inf")}, "at"),
         ({"due": float("nan")}, "due"),
+        ({"unit": [1]}, "unit"),
+        ({"unit": "\ud800"}, "unit"),
+        ({"key": 5}, "key"),
+        ({"would": 5}, "would"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_rest_is_taken(changes: dict[str, Any], argument: str) -> None:
@@ -120,4 +124,15 @@ def test_what_cannot_be_is_refused_and_the_rest_is_taken(changes: dict[str, Any]
     assert isinstance(error, sf.RuleError)
     assert error.argument == argument
     assert good == "logged"
+    assert live.status().pending == 1
+
+
+def test_what_is_no_list_of_decisions_is_refused() -> None:
+    live = sf.Live(make(), seed=1)
+    error, good = live.admit([5, drawn(1)])  # type: ignore[list-item]
+    assert (str(error), good) == ("drawn must be decisions (Decided), got 5", "logged")
+    wrong: Any
+    for wrong in (5, None, "ab", {}):
+        with pytest.raises(sf.RuleError, match=r"^drawn must be a list, got"):
+            live.admit(wrong)
     assert live.status().pending == 1

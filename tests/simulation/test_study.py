@@ -252,7 +252,7 @@ IN_SCENARIO = [
     ('table = "arms.csv" / thresholds = 50', r"thresholds must be .*, got 50$"),
     ('table = "arms.csv" / thresholds = [[1], [2, 3]]', r"thresholds must be .*, got"),
     ('table = "arms.csv" / threshold = 0.5', r"threshold must be .*, got .* \(did you mean thresholds\?\)$"),
-    (TABLE + " / safe = 7", r"safe must be .* an arm below 2, got 7$"),
+    (TABLE + " / safe = 7", r"safe must be an arm: a number below 2, or its name in the table, got 7$"),
     (TABLE + " / safe = 0.5", r"safe must be .*, got 0.5$"),
     (TABLE + " / safe = true", r"safe must be .*, got True$"),
     (TABLE + " / safe = [0]", r"safe must be .*, got \[0\]$"),

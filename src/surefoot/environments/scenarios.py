@@ -275,8 +275,8 @@ class Table(Scenario):
     horizon, delta
         As for a `Problem`.
     safe
-        A `SafeStrategy`, or the number of the arm to lean on. By default the arm with the largest smallest margin;
-        none, if even that one is not below every threshold.
+        A `SafeStrategy`, or the number or name of the arm to lean on. By default the arm with the largest smallest
+        margin; none, if even that one is not below every threshold.
     id
         By default the name of the file.
 
@@ -298,7 +298,7 @@ class Table(Scenario):
         thresholds: ArrayLike,
         horizon: int,
         delta: float = 0.05,
-        safe: SafeStrategy | int | None = None,
+        safe: SafeStrategy | int | str | None = None,
         id: str | None = None,
     ) -> None:
         columns = read_columns(path)
@@ -308,8 +308,11 @@ class Table(Scenario):
         else:
             losses = Bernoulli(numbers("loss", column(columns, "loss"), SHARE, None))
         each = [number("thresholds", thresholds, SHARE)] * len(means) if is_scalar(thresholds) else thresholds
+        if isinstance(each, list | tuple) and len(each) != len(means):
+            raise RuleError("thresholds", f"have one limit for each cost, {len(means)}", each, f"{len(each)}")
         limits = numbers("thresholds", each, SHARE, len(means))
-        problem = Problem(means.shape[1], limits, horizon, delta, leaning_on(safe, means, limits))
+        safe = leaning_on(safe, means, limits, arm_names(columns))
+        problem = Problem(means.shape[1], limits, horizon, delta, safe)
         name = Path(path).name
         super().__init__(
             id or Path(path).stem,
@@ -348,14 +351,18 @@ def column(columns: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return columns[name]
 
 
-def leaning_on(safe: SafeStrategy | int | None, means: Floats, limits: Floats) -> SafeStrategy | None:
+def leaning_on(
+    safe: SafeStrategy | int | str | None, means: Floats, limits: Floats, names: tuple[str, ...]
+) -> SafeStrategy | None:
     """The safe strategy a caller has named, or the safest single arm."""
     if isinstance(safe, SafeStrategy):
         return safe
+    if isinstance(safe, str) and names:
+        safe = names.index(choice("safe", safe, names))
     margins = (limits[:, None] - means).min(axis=0, initial=1.0)
     arm = int(margins.argmax()) if safe is None else safe
     if arm not in Range(0, margins.size, open_high=True, whole=True):
-        raise RuleError("safe", f"be a SafeStrategy or an arm below {margins.size}", safe)
+        raise RuleError("safe", f"be an arm: a number below {margins.size}, or its name in the table", safe)
     arm = int(arm)
     if safe is None and margins[arm] <= 0.0:
         return None

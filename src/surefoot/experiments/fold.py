@@ -300,8 +300,12 @@ class Fold:
 
     def try_options(self) -> None:
         """Make a policy if that must wait until the baseline is measured: for its error, if its options are wrong."""
-        if self.policy is None and (self.experiment.problem().thresholds > 0.0).all():
-            self._made_policy([0.0] * len(self.experiment.guardrails))
+        if self.policy is None:
+            for i, guardrail in enumerate(self._guardrails):
+                if guardrail.threshold <= 0.0:
+                    rule = "leave room on its safe side, or no measurement can show that the baseline is safe"
+                    raise RuleError(f"guardrails[{i}].limit", rule, guardrail.limit)
+            self._made_policy([0.0] * len(self._guardrails))
 
     def _made_policy(self, measured: Sequence[float] | None) -> Any:
         experiment = self.experiment

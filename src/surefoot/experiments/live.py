@@ -362,13 +362,15 @@ class Live:
         with self._lock:
             self._ready()
             try:
-                answers = [self._admit(one, events) for one in drawn]
+                answers = [self._admit(one, events) for one in listed("drawn", drawn)]
             finally:
                 ticket = self._append(events)
         self._wait(ticket)
         return answers
 
     def _admit(self, one: Decided, events: list[Event]) -> str | Exception:
+        if not isinstance(one, Decided):
+            return RuleError("drawn", "be decisions (Decided)", one)
         try:
             self._check_drawn(one)
         except RuleError as error:
@@ -393,6 +395,9 @@ class Live:
         if not isinstance(one.arm, str) or (one.epoch == fold.epoch and one.arm not in fold.experiment.arms):
             raise RuleError("arm", f"be one of {', '.join(fold.experiment.arms)}", one.arm)
         checked_name("arm", one.arm)  # what cannot be an arm cannot be one of an earlier epoch
+        for name in ("unit", "key", "would"):
+            if (value := getattr(one, name)) is not None:
+                checked_text(name, value)
 
     # Feedback.
 
@@ -433,9 +438,8 @@ class Live:
             self._ready()
             events = self._expired(now, inclusive=False)
             try:
-                for i, item in enumerate(items):
-                    if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 2:
-                        raise RuleError(f"items[{i}]", "be an id and an outcome", item)
+                for i, item in enumerate(listed("items", items)):
+                    item = pair(f"items[{i}]", "an id and an outcome", item)
                     try:
                         answers.append(self._report(item[0], item[1], now, events))
                     except (Unknown, Conflict, RuleError) as error:
@@ -530,7 +534,8 @@ class Live:
         """Learn many observations in one write; if one of them is wrong, none is learnt."""
         with self._lock:
             self._ready()
-            checked = [self._observed(arm, outcome) for arm, outcome in items]
+            pairs = [pair(f"items[{i}]", "an arm and an outcome", one) for i, one in enumerate(listed("items", items))]
+            checked = [self._observed(arm, outcome) for arm, outcome in pairs]
             events: list[Event] = []
             for event in checked:
                 self._apply(event, events)
@@ -813,6 +818,20 @@ def warm(policy: str = "solb", options: Mapping[str, Any] | None = None) -> None
     live.decide(now=1.0, arms=["b"])
     live.expire(now=9.0)
     Fold.from_bytes(live.log, live._fold.to_bytes())
+
+
+def listed(name: str, items: Any) -> Iterable[Any]:
+    """Return what is a list, or another iterable that is no text and no table."""
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise RuleError(name, "be a list", items)
+    return items
+
+
+def pair(name: str, of: str, item: Any) -> Sequence[Any]:
+    """Return an item of two parts."""
+    if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 2:
+        raise RuleError(name, f"be {of}", item)
+    return item
 
 
 def checked_text(name: str, value: Any) -> str:
