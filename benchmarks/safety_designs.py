@@ -137,7 +137,7 @@ class Job(NamedTuple):
     policy: str
     runs: int
 
-    def count(self) -> int:
+    def unsafe(self) -> int:
         """The unsafe runs."""
         return self.design.unsafe(self.policy, self.delta, self.runs)
 
@@ -157,7 +157,7 @@ def main(most: int | None = None) -> None:
     ]  # fmt: skip
     rows = []
     with ProcessPoolExecutor() as pool:
-        for job, unsafe in zip(jobs, pool.map(Job.count, jobs), strict=True):
+        for job, unsafe in zip(jobs, pool.map(Job.unsafe, jobs), strict=True):
             rows.append(job.row(unsafe))
             print(f"delta {job.delta:g}, {job.design.name}, {job.policy}: {told(unsafe, job.runs)}", flush=True)
     for delta in DELTAS:

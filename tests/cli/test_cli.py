@@ -425,13 +425,16 @@ def test_an_experiment_for_machines(tmp_path: Path) -> None:
     ("changes", "told"),
     [
         ({}, "With probability at least 95 % every decision of an epoch is drawn from a strategy whose mean keeps {}, "
-             "if the baseline is as safe as stated, the mean of each guardrail under each arm does not change, you "
-             "serve the arm that was drawn, "),
+             "if the baseline is as safe as stated, the mean of each guardrail under each arm does not change, no "
+             "value is outside low and high, you serve the arm that was drawn and never ask again to get "),
         ({"delta": 0.001}, "With probability at least 99.9 % every decision"),
+        ({"delta": 1e-7}, "With probability at least 99.99999 % every decision"),
+        ({"options": {"confidence": "bernstein"}, "horizon": 1_000}, "no arm has more results than the horizon, the "
+             "costs of an arm are independent and have one distribution and no feedback is lost (docs/live.md)."),
         ({"baseline_costs": None},
              "every decision of an epoch, after the baseline is measured, is drawn from a strategy whose mean keeps "
              "{}, if the mean of each guardrail"),
-        ({"options": {"confidence": "eb-mixture"}}, " there is one log and no feedback is lost (docs/live.md)."),
+        ({"options": {"confidence": "eb-mixture"}}, "puts back an old copy and no feedback is lost (docs/live.md)."),
         ({"policy": "opb", "horizon": 10_000}, "(docs/live.md; live, this is proved for solb alone)."),
         ({"policy": "colb"}, "colb promises only a small total violation (proved for its preset"),
         ({"guardrails": [], "baseline_costs": None}, "There are no guardrails, and nothing is promised about them."),

@@ -90,12 +90,12 @@ def test_what_takes_too_long_to_simulate_is_said(monkeypatch: pytest.MonkeyPatch
 def test_what_breaks_a_rule_is_refused() -> None:
     for arguments, sentence in (
         (("--margin", 0.7), "margin must be at most threshold = 0.5, got 0.7\n"),
-        (("--arms", 1), "n_arms must be a whole number >= 2, got 1\n"),
+        (("--arms", 1), "arms must be a whole number >= 2, got 1\n"),
         (("--traffic", 0), "traffic must be in (0, 1e+15], got 0.0\n"),
         (("--deviation", 0.6), "deviation must be in [0, 0.5], got 0.6\n"),
         (
             ("--arms", 5000, "--simulate"),
-            "n_arms (n_constraints + 1) must be at most 2000 to be simulated 10 times in seconds, got 10000\n",
+            "arms (guardrails + 1) must be at most 2000 to be simulated 10 times in seconds, got 10000\n",
         ),
     ):
         assert call(*arguments) == (2, "", sentence)

@@ -77,7 +77,7 @@ def test_full_means_more_runs(claims: Any) -> None:
 
 
 def test_a_real_claim() -> None:
-    code, lines, _ = call("Lemma 1", "--workers", 1)
+    code, lines, _ = call("Lemma 1", "Lemma 1", "--workers", 1)  # named twice, tried once
     assert code == 0
     assert re.fullmatch(r"held +Lemma 1 0 of 300 runs fail .*; 1 of 1 mutations refuted", lines[0])
     assert lines[1:] == ["1 held, 0 refuted, 0 not decided"]

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from surefoot.cli.machine import print_json
-from surefoot.cli.refusal import refuse
+from surefoot.cli.refusal import of_options, refuse
+from surefoot.reporting.story import probable
 from surefoot.theory.bounds import BOUNDS, LONGEST, Bound, Instance, nontrivial_horizon
 
 LEGEND = (
@@ -19,7 +20,7 @@ LEGEND = (
     "round, it says more from the horizon in the last column on. None: not within the 1e9 rounds for which it is "
     "proved. The corollary and Theorems R and L are for a run with delta = 1 / horizon, except in the rows "
     '"two levels" and "no horizon", which are for the delta given. The variants in the rows "two levels" and '
-    '"Theorem H" are not presets.'
+    '"Theorem H" are not presets. docs/bounds.md has all conditions.'
 )
 
 GAP = "*"
@@ -43,7 +44,7 @@ def print_bounds(
     try:
         instance = Instance(arms, guardrails, horizon, delta, margin, benchmark_loss, gap, threshold)
     except ValueError as error:
-        raise refuse(error) from None
+        raise refuse(of_options(error)) from None
     bounds = [bound(instance) for bound in BOUNDS]
     horizons = [nontrivial_horizon(bound, instance) for bound in BOUNDS]
     if as_json:
@@ -79,7 +80,7 @@ def told(bound: Bound, since: float) -> dict[str, Any]:
 
 def overview(bounds: list[Bound], horizons: list[float], when: str) -> Table:
     """One row per bound."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("\nbound", no_wrap=True)
     for heading in ("holds\nwith", when, "true\nanyway", "says\nmore?", "from\nhorizon"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -87,7 +88,7 @@ def overview(bounds: list[Bound], horizons: list[float], when: str) -> Table:
         sign = "\N{GREATER-THAN OR EQUAL TO}" if bound.lower else "\N{LESS-THAN OR EQUAL TO}"
         table.add_row(
             bound.name + f" {GAP}" * bound.gap,
-            "mean" if bound.probability is None else f"{100 * bound.probability:.3g} %",
+            "mean" if bound.probability is None else probable(1.0 - bound.probability),
             f"{sign} {brief(bound.total)}",
             f"{sign} {brief(bound.trivial)}",
             "[green]yes[/]" if bound.says_something else "[red]no[/]",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ from surefoot.cli.refusal import refuse
 from surefoot.cli.studies import read_text
 from surefoot.experiments.experiment import Experiment
 from surefoot.experiments.live import Live
-from surefoot.reporting.story import listed, quoted
+from surefoot.reporting.story import listed, probable, quoted
 
 
 def print_experiment(path: Path, as_json: bool = False) -> None:
@@ -53,12 +54,20 @@ PROVED = (None, "betting", "hoeffding", "paper")
 AS_STATED = "the baseline is as safe as stated"
 CONDITIONS = (
     "the mean of each guardrail under each arm does not change",
-    "you serve the arm that was drawn",
+    "no value is outside low and high",
+    "you serve the arm that was drawn and never ask again to get a different one",
     "nobody cancels decisions because of their arm or outcome",
     "results from elsewhere have the same means and were not selected",
-    "there is one log",
+    "there is one log, of which nobody puts back an old copy",
 )
 """What the promise needs; docs/live.md says more."""
+UNION = "no arm has more results than the horizon"
+NEEDED: Mapping[Any, Sequence[str]] = {
+    "paper": [UNION],
+    "hoeffding": [UNION],
+    "bernstein": [UNION, "the costs of an arm are independent and have one distribution"],
+}
+"""What it needs in addition with some confidence bounds; docs/confidence.md says more."""
 
 
 def promise(experiment: Experiment) -> str:
@@ -75,10 +84,10 @@ def promise(experiment: Experiment) -> str:
     given = experiment.options.get("confidence")
     bound = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", given)
     stated = [] if experiment.measures_baseline else [AS_STATED]
-    needed = [*stated, *CONDITIONS, *([] if bound in PROVED else ["no feedback is lost"])]
+    needed = [*stated, *CONDITIONS, *NEEDED.get(bound, ()), *([] if bound in PROVED else ["no feedback is lost"])]
     measured = ", after the baseline is measured," if experiment.measures_baseline else ""
     alone = "" if experiment.policy == "solb" else "; live, this is proved for solb alone"
     return (
-        f"With probability at least {100 * (1 - experiment.delta):.6g} % every decision of an epoch{measured} is drawn "
+        f"With probability at least {probable(experiment.delta)} every decision of an epoch{measured} is drawn "
         f"from a strategy whose mean keeps {limits}, if {listed(needed)} (docs/live.md{alone})."
     )

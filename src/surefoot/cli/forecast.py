@@ -11,7 +11,7 @@ from rich.table import Table
 from surefoot.analysis.statistics import Interval
 from surefoot.cli.bounds import brief
 from surefoot.cli.machine import print_json
-from surefoot.cli.refusal import refuse
+from surefoot.cli.refusal import of_options, refuse
 from surefoot.policies.presets import PRESETS
 from surefoot.rules import Range, number
 from surefoot.theory.plan import FORECAST_PRESETS, Forecast
@@ -56,7 +56,7 @@ def print_forecast(
         number("traffic", traffic, TRAFFIC)
         found = {name: simulated(forecasts[name], name, seeds) for name in forecasts} if seeds else {}
     except ValueError as error:
-        raise refuse(error) from None
+        raise refuse(of_options(error)) from None
     if as_json:
         print_json({name: as_data(one, traffic, found.get(name)) for name, one in forecasts.items()})
         return

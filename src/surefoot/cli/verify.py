@@ -47,7 +47,7 @@ COLOURS = {"held": "green", "refuted": "red", "not decided": "yellow"}
 def carry_out(names: list[str], full: bool, workers: int | None, out: Path | None, as_json: bool = False) -> None:
     """Try claims, one line each; the exit code is 1 unless all are held."""
     try:
-        claims = [one for name in names for one in claims_of(name)] or list(CLAIMS)
+        claims = list({one.name: one for name in names for one in claims_of(name)}.values()) or list(CLAIMS)
     except ValueError as error:
         raise refuse(error) from None
     if out is not None and (out.is_dir() or not out.parent.is_dir()):  # print each line now, not at the end

@@ -98,8 +98,9 @@ class HardMirror(MirrorDescent):
 class SOLB(Guarded):
     """Safe OMD with Log-Barrier: with probability at least 1 - delta, all rounds are safe. Losses may be adversarial.
 
-    Conditions: each cost has a fixed mean given the past, the safe strategy costs at most what you state, and feedback
-    is told once, within an arm in the order of asking (`tell` refuses anything else).
+    Conditions: each cost lies in [0, 1] and has a fixed mean given the past, the safe strategy costs at most what you
+    state, and feedback is told once, within an arm in the order of asking. `tell` refuses decisions with a number that
+    break the order; decisions without a number and `tell_many` are not checked.
 
     The proposal is COLB's. SOLB plays a mixture of it with the safe strategy, with just the weight that keeps every
     cost within its limit at the upper confidence bounds. The presets "led" and "practical" play the mean of such

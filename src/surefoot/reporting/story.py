@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -115,15 +116,31 @@ def of_delta(policy: PolicyResult, scenario: ScenarioResult) -> str:
     return f"that is more than delta = {delta:g} allows, {one_in(delta)}"
 
 
+def probable(failure: float) -> str:
+    """The probability of what fails with a probability of `failure`: in percent, rounded down, never 100.
+
+    Examples
+    --------
+    >>> probable(0.05), probable(0.001), probable(1e-7), probable(1e-30), probable(0.25)
+    ('95 %', '99.9 %', '99.99999 %', '99.99999999 %', '75 %')
+    """
+    exact = 100 * (1 - Decimal(f"{failure:.6g}"))
+    return f"{exact.quantize(Decimal('1e-8'), ROUND_DOWN).normalize():f} %"
+
+
 def one_in(share: float) -> str:
     """A share of runs, in whole numbers unless these are large.
 
     >>> one_in(0.05), one_in(0.03), one_in(1e-6), one_in(1 / 3) == f"33.3{GLUE}% of the runs"
     ('1 run in 20', '3 runs in 100', '1 run in 1,000,000', True)
+    >>> one_in(1e-30), one_in(0.999999) == f"99.9{GLUE}% of the runs"
+    ('less than 1 run in a billion', True)
     """
+    if share < 1e-9:
+        return "less than 1 run in a billion"
     exact = Fraction(repr(float(share)))
     if exact.numerator > 999:
-        return f"{100 * share:.3g}{GLUE}% of the runs"
+        return f"{min(99.9, 100 * share):.3g}{GLUE}% of the runs"
     return f"{exact.numerator:,} run{'s' * (exact.numerator != 1)} in {exact.denominator:,}"
 
 
