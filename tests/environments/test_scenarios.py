@@ -473,7 +473,7 @@ def test_a_table_without_a_safe_arm_has_no_safe_strategy(tmp_path: Path) -> None
         ({"thresholds": "0.5"}, "^thresholds must .*, got"),
         ({"thresholds": None}, "^thresholds must .*, got"),
         ({"thresholds": True}, "^thresholds must .*, got"),
-        ({"thresholds": [0.5, 0.5]}, "^thresholds must have one limit for each cost, 1, got 2$"),
+        ({"thresholds": [0.5, 0.5]}, r"^thresholds must be one for each cost \(1\), got 2$"),
         ({"thresholds": []}, "^thresholds must .*, got"),
         ({"thresholds": [[0.5]]}, "^thresholds must .*, got"),
         ({"horizon": 2}, "^horizon must .*, got 2"),

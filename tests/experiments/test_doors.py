@@ -38,6 +38,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"baseline": GONE}, "experiment must have the key 'baseline', got ["),
     ({"timeout": GONE}, "experiment must have the key 'timeout', got ["),
     ({"colour": "red"}, "experiment must have no keys but name, arms, objective, "),
+    ({"tmeout": 5}, "experiment must have no keys but name, arms, objective, guardrails, baseline, baseline_costs, "
+        "timeout, policy, options, delta, horizon, margin, alarm_every, got ['tmeout'] (did you mean timeout?)"),
     ({"name": ""}, 'name must be 1 to 100 letters, digits, ".", "_" or "-", starting with a letter or digit, got \'\''),
     ({"name": "a b"}, "starting with a letter or digit, got 'a b'"),
     ({"name": "../x"}, "starting with a letter or digit, got '../x'"),

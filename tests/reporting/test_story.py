@@ -322,6 +322,12 @@ class TestRegretBelowZero:
         found = shown({"p": [[1, 0]] * 30 + [[0, 1]] * 30}, self.costs, [1.0], losses)
         assert story.below_zero(found).endswith("It is below 0 for p, which followed changes of the losses.")
 
+    def test_of_who_follows_the_losses_and_is_a_little_over(self) -> None:
+        losses = sf.losses.Switching([[0.0, 1.0], [1.0, 0.0]], at=30)
+        found = shown({"p": [[0.51, 0.49]] * 30 + [[0, 1]] * 30}, self.costs, [0.5], losses)
+        words = "It is below 0 for p, which followed changes of the losses and went over the limits by little."
+        assert story.below_zero(found).endswith(words)
+
     def test_of_who_was_lucky(self) -> None:
         losses = sf.losses.Fixed([[0.0, 1.0]] * 30 + [[1.0, 0.0]] * 30)
         found = shown({"p": [[1, 0]] * 30 + [[0, 1]] * 30}, self.costs, [1.0], losses)

@@ -294,8 +294,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(sf.RuleError, match="db must be empty or have the tables of surefoot, got tables things"):
         sf.Live.open(other, make())
-    with pytest.raises(sf.RuleError, match="experiment must be given to begin a log that is empty, got None"):
+    with pytest.raises(sf.RuleError, match=r"path must be a log that exists, if no experiment is given, got .*new\.db"):
         sf.Live.open(tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(sf.RuleError, match="experiment must be given to begin a log that is empty, got None"):
+        sf.Live.open(tmp_path / "empty.db")
     with pytest.raises(sf.RuleError, match="path must be the path of a file, got ''"):
         sf.Live.open("")
 

@@ -176,6 +176,8 @@ def show_tables(scenarios: list[ScenarioResult], console: Console) -> None:
         return
     for scenario in scenarios:
         console.print(words.table(scenario))
+    if len(scenarios) == 1:
+        console.print(words.verdict_grid(scenarios[0], console.width), highlight=False)
 
 
 def run_data(run: Run, scenarios: list[ScenarioResult]) -> dict[str, Any]:
@@ -305,6 +307,8 @@ def write_example(path: Path) -> None:
     """Write the example of a study file; never overwrite a file."""
     if path.exists():
         raise refuse(RuleError("path", "not exist yet", path, str(path)))
+    if not path.parent.is_dir():
+        raise refuse(RuleError("path", "be a file in a folder that exists", path, str(path)))
     try:
         path.write_text(EXAMPLE.format(name=path), encoding="utf-8")
     except OSError as error:

@@ -33,6 +33,8 @@ How to read this page:
   them.
 - "0 of 2000 runs fail (probability at most 0.05: refuted from 132 on)": each run may fail with a probability of at most
   0.05, so 132 failures or more would refute the claim.
+- Claims of the paper are tried with preset "paper", mostly at a higher learning rate than its own, at which little
+  would happen; those of Theorems R and L with their presets; those about live experiments with the default.
 - A run or path is *clean* if every true mean was within its bounds in every round.
 - The *least slack* is how close a path came to breaking an inequality. A slack of 1e-09 or 1e-07 is that of an
   equality, up to rounding.

@@ -309,7 +309,7 @@ class Table(Scenario):
             losses = Bernoulli(numbers("loss", column(columns, "loss"), SHARE, None))
         each = [number("thresholds", thresholds, SHARE)] * len(means) if is_scalar(thresholds) else thresholds
         if isinstance(each, list | tuple) and len(each) != len(means):
-            raise RuleError("thresholds", f"have one limit for each cost, {len(means)}", each, f"{len(each)}")
+            raise RuleError("thresholds", f"be one for each cost ({len(means)})", each, f"{len(each)}")
         limits = numbers("thresholds", each, SHARE, len(means))
         safe = leaning_on(safe, means, limits, arm_names(columns))
         problem = Problem(means.shape[1], limits, horizon, delta, safe)

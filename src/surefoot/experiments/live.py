@@ -151,6 +151,8 @@ class Live:
         must be the one in the file. One process at a time may run an experiment; another one is refused. So is an
         experiment of `surefoot serve` with decisions of other processes that no learner has taken in yet.
         """
+        if experiment is None and "://" not in str(path) and not Path(path).exists():
+            raise RuleError("path", "be a log that exists, if no experiment is given", path, str(path))
         name = None if experiment is None else experiment.name
         log = import_module(STORAGE).open_log(path, name, alone=True)
         try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from surefoot.rules import Range, RuleError, number, shown
+from surefoot.rules import Range, RuleError, hint, number, shown
 
 NATURAL = Range(-1e12, 1e12)
 LONGEST_NAME = 200
@@ -219,5 +219,6 @@ def known_keys(where: str, data: Mapping[str, Any], *allowed: str) -> dict[str, 
     """Return the data if it has no other keys than these."""
     unknown = sorted(str(key) for key in data if key not in allowed)
     if unknown:
-        raise RuleError(where, f"have no keys but {', '.join(allowed)}", data, shown(unknown))
+        guess = hint(unknown[0], allowed) if len(unknown) == 1 else ""
+        raise RuleError(where, f"have no keys but {', '.join(allowed)}", data, f"{shown(unknown)}{guess}")
     return dict(data)

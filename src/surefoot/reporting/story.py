@@ -124,7 +124,7 @@ def probable(failure: float) -> str:
     >>> probable(0.05), probable(0.001), probable(1e-7), probable(1e-30), probable(0.25)
     ('95 %', '99.9 %', '99.99999 %', '99.99999999 %', '75 %')
     """
-    exact = 100 * (1 - Decimal(f"{failure:.6g}"))
+    exact = 100 * (1 - Decimal(f"{max(failure, 1e-10):.6g}"))
     return f"{exact.quantize(Decimal('1e-8'), ROUND_DOWN).normalize():f} %"
 
 
@@ -335,15 +335,17 @@ def below_zero(scenario: ScenarioResult) -> str:
     below = [policy for policy in scenario.policies if policy.final["regret"] < 0]
     if not below:
         return ""
-    beyond = [policy.name for policy in below if how(policy, scenario) in (CLOSE, BROKEN)]
-    within = [policy.name for policy in below if policy.name not in beyond]
+    names: dict[str, list[str]] = {}
+    for policy in below:
+        names.setdefault(how(policy, scenario), []).append(policy.name)
     moved = any("losses" in one.what for one in changes(scenario)) or any("losses" in one for one in drifts(scenario))
-    reasons = []
-    if beyond:
-        reasons.append(f"{listed(marked(beyond))}, which went over the limits")
-    if within:
-        why = "followed changes of the losses" if moved else "happened to play arms whose losses came out low"
-        reasons.append(f"{listed(marked(within))}, which {why}")
+    over, follows = "went over the limits", "followed changes of the losses"
+    why = {
+        BROKEN: over,
+        CLOSE: f"{follows} and {over} by little" if moved else f"{over} by little",
+        KEPT: follows if moved else "happened to play arms whose losses came out low",
+    }
+    reasons = [f"{listed(marked(found))}, which {why.get(kind, why[KEPT])}" for kind, found in sorted(names.items())]
     return (
         "Regret compares with the best safe strategy in hindsight, the same in all rounds. "
         f"It is below 0 for {', and for '.join(reasons)}."

@@ -249,17 +249,18 @@ def claim(name: str) -> Claim:
 
 
 def claims_of(name: str) -> list[Claim]:
-    """The claim of this name, or all that begin with it and a comma.
+    """The claim of this name, or all that begin with it and a comma; capital letters do not matter.
 
     Examples
     --------
     >>> [claim.name for claim in claims_of("Theorem L")]
     ['Theorem L, follower', 'Theorem L, shares', 'Theorem L, squares']
-    >>> [claim.name for claim in claims_of("Theorem 2")]
+    >>> [claim.name for claim in claims_of("theorem 2")]
     ['Theorem 2']
     """
-    found = {claim.name: claim for claim in CLAIMS}
-    parts = [found[name]] if name in found else [one for one in CLAIMS if one.name.startswith(f"{name},")]
+    wanted, found = name.casefold(), [claim.name for claim in CLAIMS]
+    parts = [one for one in CLAIMS if one.name.casefold() == wanted]
+    parts = parts or [one for one in CLAIMS if one.name.casefold().startswith(f"{wanted},")]
     if not parts:
         listed = ", ".join(f'"{one}"' if "," in one else one for one in found)
         raise RuleError("claim", f"be one of {listed}", name, f"{shown(name)}{hint(name, found)}")

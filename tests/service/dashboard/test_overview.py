@@ -170,6 +170,9 @@ def test_one_open_decision_holds_the_others_of_its_arm_back() -> None:
     assert {item.arm: item.behind for item in page.waiting} == status.behind
     live.expire(now + 1e4)
     assert set(live.status().behind.values()) == {0}
+    times = shown(live).course.at  # the rounds that were held back were decided before those that were not
+    assert times == sorted(times)
+    assert times != [one.at for one in history_of(live).buckets]  # the control: each for itself, they are not in order
     assert shown(live).summary.tone == "good"
 
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -242,7 +243,7 @@ def course_of(history: History, by_epoch: Mapping[int, Experiment], decided: Map
     now = by_epoch[max(by_epoch)]
     quantities = [{one.name: one for one in by_epoch[bucket.epoch].guardrails} for bucket in buckets]
     return Course(
-        at=[one.at for one in buckets],
+        at=list(accumulate((one.at for one in buckets), max)),
         rounds=[one.last for one in buckets],
         epochs=[one.epoch for one in buckets],
         shares=shares_of(history.arms, buckets),

@@ -74,7 +74,7 @@ class Summary:
 class Course:
     """The course of an experiment, in at most some hundred buckets of rounds, oldest first."""
 
-    at: Sequence[float]  # time of the last decision in the bucket, in seconds since 1970
+    at: Sequence[float]  # time of the newest decision that was learnt by its end, in seconds since 1970
     rounds: Sequence[int]  # number of the last round in the bucket
     epochs: Sequence[int]
     shares: Mapping[str, Sequence[float]]  # by arm: share of the decisions; at most a dozen arms, and "others"
