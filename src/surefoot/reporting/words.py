@@ -285,5 +285,5 @@ def verdict_grid(scenario: ScenarioResult, width: int) -> Table:
     made.add_column(width=1)
     made.add_column()
     for mark, text in told(scenario):
-        made.add_row(mark, escape(textwrap.fill(text, max(20, min(110, width - 2)), break_on_hyphens=False)))
+        made.add_row(mark, escape(textwrap.fill(text, max(20, min(110, width - 3)), break_on_hyphens=False)))
     return made
