@@ -76,6 +76,16 @@ class ForgetsOpen(Guarded):
         return sealed({**data, "asked": min(data["asked"], data["round"]), "open": []})
 
 
+class DrawsWhenLoaded(Guarded):
+    """A policy that is loaded has used up a draw."""
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Any:
+        policy = super().from_bytes(data)
+        policy._rng.random()
+        return policy
+
+
 class SharesOpen(Guarded):
     """Its copies settle its decisions."""
 
@@ -112,6 +122,7 @@ OF_DECISIONS: list[tuple[type[Guarded], str]] = [
     (CountsNoBlocks, "test_a_block_of_rounds_equals_asking_and_telling"),
     (ForgetsOpen, "test_state_round_trip_is_exact"),
     (SharesOpen, "test_copies_are_apart_and_have_the_same_future"),
+    (DrawsWhenLoaded, "test_a_policy_that_is_loaded_in_every_round_plays_the_same"),
 ]
 CASES: list[tuple[type[Guarded], str, Any]] = [
     *((getattr(mutations, wrong), clause, cls) for wrong, (clause, policies) in REFUSED_BY.items() for cls in policies),

@@ -154,8 +154,11 @@ def test_a_saved_state_comes_back_and_is_checked(horizon: int | None) -> None:
 
 @pytest.mark.parametrize("horizon", [1000, None])
 def test_a_loaded_policy_plays_on_as_if_it_had_not_been_saved(horizon: int | None) -> None:
-    """Also where the limits of the safe set depend on the round in which the proposal was found."""
-    rng = np.random.default_rng(4)
+    """Also where the limits of the safe set depend on the round in which the proposal was found.
+
+    The control: copies with the limits of the first round part from the policy.
+    """
+    rng, parted = np.random.default_rng(4), 0
     for _ in range(12):
         thresholds = rng.uniform(0.1, 0.7, 2)
         costs = rng.random((2, 4))
@@ -163,14 +166,19 @@ def test_a_loaded_policy_plays_on_as_if_it_had_not_been_saved(horizon: int | Non
         losses = rng.random(4)
         policy = sf.SOLB(sf.Problem(4, thresholds, horizon, safe=sf.SafeStrategy([0, 0, 0, 1], costs[:, 3])), 1)
         copies: list[Any] = []
+        looser: list[Any] = []
         for t in range(300):
             if t % 10 == 0:
                 copies.append(sf.SOLB.from_bytes(policy.to_bytes()))
+                looser.append(sf.SOLB.from_bytes(policy.to_bytes()))
+                looser[-1]._state.learner.limits[:] = thresholds + 1.0
             decision = policy.ask()
             loss, met = float(rng.random() < losses[decision.arm]), (rng.random(2) < costs[:, decision.arm]) * 1.0
-            for one in (policy, *copies):
+            for one in (policy, *copies, *looser):
                 one.tell(decision[:3], loss, met)
         assert all((one.strategy == policy.strategy).all() for one in copies)
+        parted += sum((one.strategy != policy.strategy).any() for one in looser)
+    assert parted > 0
 
 
 @pytest.mark.parametrize(
