@@ -6,6 +6,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import math
 import pickle
 import re
 import sys
@@ -21,8 +22,10 @@ import pytest
 from scipy.stats import binom
 
 import surefoot as sf
+from surefoot.kernels.betting import LATER
+from surefoot.kernels.costs import observe, unknown_costs
 from surefoot.policies import base
-from surefoot.policies.saving import DIGEST, MAGIC, sealed
+from surefoot.policies.saving import DIGEST, MAGIC, VERSION, sealed
 from surefoot.rules import Floats
 
 PROBLEM = sf.Problem(3, [0.5], 200, 0.1, sf.SafeStrategy([0, 0, 1], [0.2]))
@@ -76,7 +79,7 @@ def test_old_states_continue_exactly(case: dict[str, Any]) -> None:
     saved = case["saved"]
     policy = getattr(sf, saved["policy"]).from_dict(saved)
     again = type(policy).from_dict(json.loads(json.dumps(policy.to_dict())))
-    assert policy.to_dict()["version"] == 3
+    assert policy.to_dict()["version"] == VERSION
     assert play(policy, 10) == case["next"]
     assert play(again, 10) == case["next"]
 
@@ -84,7 +87,9 @@ def test_old_states_continue_exactly(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", [case for case in OLD if not case["next"]], ids=told)
 def test_old_states_with_other_leaves_are_refused_in_one_sentence(case: dict[str, Any]) -> None:
     saved = case["saved"]
-    message = r"^version must be 3 for this policy and its options, whose state has other leaves now, got [12]$"
+    message = (
+        rf"^version must be {VERSION} for this policy and its options, whose state has other leaves now, got [12]$"
+    )
     with pytest.raises(sf.RuleError, match=message):
         getattr(sf, saved["policy"]).from_dict(saved)
 
@@ -93,7 +98,7 @@ def test_old_states_are_checked_like_new_ones() -> None:
     saved = next(case["saved"] for case in OLD if case["saved"]["policy"] == "SOLB")
     for field, value, message in (
         ("round", 41, r"state.known.counts must sum to round = 41, got a sum of 40"),
-        ("version", 3, r"data must have the keys .*digest"),
+        ("version", VERSION, r"data must have the keys .*digest"),
         ("generator", {}, r"generator must be the state of a PCG64, got"),
     ):
         with pytest.raises(sf.RuleError, match=message):
@@ -512,12 +517,90 @@ def contradicted(policy: sf.Policy[Any]) -> list[str]:
     return [str(warning.message) for warning in said]
 
 
-def test_a_cost_that_jumps_makes_solb_play_safe() -> None:
-    policy = sf.SOLB(sf.Problem(3, [0.5], None, 0.1, PROBLEM.safe), 7)
+ENDLESS = sf.Problem(3, [0.5], None, 0.1, PROBLEM.safe)
+CHANGES = [("led", {}), ("practical", {}), ("guaranteed", {}), ("guaranteed", {"confidence": "kl-mixture"})]
+
+
+@pytest.mark.parametrize(("preset", "options"), CHANGES)
+def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str, Any]) -> None:
+    """To the bit those of estimates that saw nothing before, with more evidence; what is played is safe at them."""
+    policy = sf.SOLB(ENDLESS, 7, preset=preset, **options)
+    tell_costs(policy, 0.1, 500)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for t in range(500):
+            if not policy.contradicted:
+                policy.tell((0, 0.5, 0.5), 0.0, [float(t % 10 > 0)])
+    (warning,) = said
+    assert str(warning.message).endswith("the policy forgets the costs it has seen, and learns them anew")
+    assert policy.upper_costs[0, :2].tolist() == [1.0, 1.0]
+    assert policy.lower_costs.tolist() == [[0.0, 0.0, 0.0]]
+    assert policy.round < 600
+    assert 1.0 - 0.8 * policy.strategy[2] <= 0.5 + 1e-12  # of the others no more is known than that they cost 1 at most
+    bound = policy._method.bound
+    assert bound.more == pytest.approx(math.log(0.1 / LATER))
+    fresh = unknown_costs(3, 1, bound._replace(shares=bound.shares - bound.more))
+    twins = [policy, sf.SOLB.from_dict(policy.to_dict()), sf.SOLB.from_bytes(policy.to_bytes()), copy.copy(policy)]
+    for t in range(300):
+        cost = float(t % 10 > 0)
+        observe(fresh, 0, np.array([cost]))
+        for one in twins:
+            one.tell((0, 0.5, 0.5), 0.0, [cost])
+            assert (one.upper_costs[:, 0] == fresh.upper[:, 0]).all()
+            assert (one.lower_costs[:, 0] == fresh.lower[:, 0]).all()
+    assert fresh.lower[0, 0] > 0.5
+    assert len({one.to_bytes() for one in twins}) == 1
+
+
+def test_costs_may_change_more_than_once() -> None:
+    """Each time a contradiction is found, and bounds begin again; it is said once. Control: nothing is found before."""
+    policy = sf.SOLB(ENDLESS, 7)
+    begun = policy._state.known.begun
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for n, cost in enumerate((0.1, 0.9, 0.1, 0.9)):
+            assert begun[0] == max(0, n - 1)
+            tell_costs(policy, cost, 400 + 300 * n)
+            assert begun[0] == n
+    assert [warning.category for warning in said] == [sf.Contradiction]
+    assert 0.7 < policy.lower_costs[0, 0] < 0.9 < policy.upper_costs[0, 0] < 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("state/known/begun", [2], r"state.known.begun must be at most state.known.contradicted = 1, .*got 2$"),
+        ("state/known/since", [9999, 0, 0], r"state.known.since must be at most state.known.counts, .*got"),
+        ("state/known/since", [1, 0, 0], r"state.known.nodes must hold as many costs as .*counts less .*since, got"),
+    ],
+)
+def test_states_that_began_again_are_checked(path: str, value: list[int], message: str) -> None:
+    policy = sf.SOLB(ENDLESS, 7)
+    contradicted(policy)
+    with pytest.raises(sf.RuleError, match=message):
+        sf.SOLB.from_dict(edited(policy.to_dict(), path, lambda _: value))
+
+
+def test_an_older_state_that_stayed_with_the_safe_strategy_begins_again() -> None:
+    """Until version 3 a contradiction was for good; the saved bounds are those that contradicted each other."""
+    policy = sf.SOLB(ENDLESS, 7)
+    tell_costs(policy, 0.1, 500)
+    saved = edited(policy.to_dict(), "state/known/contradicted", lambda _: [1])
+    for name in ("begun", "since"):
+        del saved["state"]["known"][name]
+    again = sf.SOLB.from_dict({**{name: value for name, value in saved.items() if name != "digest"}, "version": 3})
+    assert again.contradicted
+    assert again._state.known.since.tolist() == [500, 0, 0]
+    assert again.upper_costs[0, 0] == 1.0
+    assert 1.0 - 0.8 * again.strategy[2] <= 0.5 + 1e-12
+
+
+def test_with_bounds_that_do_not_bet_solb_plays_safe_from_then_on() -> None:
+    policy = sf.SOLB(sf.Problem(3, [0.5], 5000, 0.1, PROBLEM.safe), 7, confidence="hoeffding")
     said = contradicted(policy)
     assert len(said) == 1
     assert said[0].startswith("SOLB has found a lower bound on a cost above its upper bound by round ")
-    assert said[0].endswith("from now on the policy plays the safe strategy")
+    assert said[0].endswith("the policy plays the safe strategy from now on")
     for one in (policy, sf.SOLB.from_dict(policy.to_dict()), sf.SOLB.from_bytes(policy.to_bytes()), copy.copy(policy)):
         assert one.contradicted
         for _ in range(50):
@@ -529,7 +612,7 @@ def test_a_cost_that_jumps_makes_solb_play_safe() -> None:
 def test_colb_says_so_and_goes_on() -> None:
     policy = sf.COLB(sf.Problem(3, [0.5], None, 0.1), 7)
     (said,) = contradicted(policy)
-    assert said.endswith("from now on the policy goes on")
+    assert said.endswith("the policy forgets the costs it has seen, and learns them anew")
     assert policy.contradicted
     assert sf.COLB.from_dict(policy.to_dict()).contradicted
     before = policy.strategy
@@ -546,7 +629,7 @@ def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
         for t in range(1500):
             policy.tell(policy.ask(), 0.5, [float(t < 200 or t % 5 < 3)])
     assert [warning.category for warning in said] == [sf.Contradiction]
-    assert policy.empty_rounds > 1000
+    assert policy.empty_rounds > 200
 
 
 @pytest.mark.parametrize("preset", ["practical", "led", "guaranteed", "paper"])
@@ -577,20 +660,44 @@ def test_soft_policies_without_a_safe_strategy_go_on_with_a_strategy(cls: Any) -
     """Their state has room for a safe strategy, since hard policies share it: zeros, which must not be played."""
     policy = cls(sf.Problem(3, [0.5], 5000, 0.1), 7, confidence="hoeffding")
     (said,) = contradicted(policy)
-    assert said.endswith("from now on the policy goes on")
+    assert said.endswith("the policy goes on")
     for one in (policy, cls.from_dict(policy.to_dict())):
         assert abs(one.strategy.sum() - 1) < 1e-12
 
 
-def test_a_block_of_rounds_plays_safe_too() -> None:
-    """The same by `live`: from the round after the contradiction on, the safe strategy."""
+@pytest.mark.parametrize("preset", ["led", "practical", "guaranteed"])
+def test_a_block_of_rounds_begins_again_too(preset: str) -> None:
+    """By `live` as round by round, to the bit; after the jump the arm is left, and tried no more than it may be."""
     n, rng = 6000, np.random.default_rng(3)
     problem = sf.Problem(2, [0.5], n, 0.1, sf.SafeStrategy([0, 1], [0.2]))
     means = np.where(np.arange(n)[:, None] < n // 2, [[0.1, 0.2]], [[0.9, 0.2]])
     costs = (rng.random((n, 2)) < means).astype(float)[:, None, :]
     losses, strategies, weights = np.tile([0.0, 1.0], (n, 1)), np.empty((n, 2)), np.empty(n)
-    policy = sf.SOLB(problem, 7)
-    with pytest.warns(sf.Contradiction, match="plays the safe strategy$"):
+    policy, turns = sf.SOLB(problem, 7, preset=preset), sf.SOLB(problem, 7, preset=preset)
+    with pytest.warns(sf.Contradiction, match="learns them anew$"):
+        policy.live(losses, costs, strategies, weights)
+    turns.quiet, begun = True, []
+    for t in range(n):
+        assert (turns.strategy == strategies[t]).all()
+        begun.append(turns.contradicted)
+        decision = turns.ask()
+        turns.tell(decision, losses[t, decision.arm], costs[t, :, decision.arm])
+    first = begun.index(True)
+    assert n // 2 < first < n // 2 + 200
+    assert strategies[first, 0] <= 3 / 8 + 1e-12  # at a cost of 1 that is 0.5 in all
+    assert turns.to_bytes() == policy.to_bytes()
+    assert strategies[-1] @ [0.9, 0.2] <= 0.5
+
+
+def test_a_block_of_rounds_plays_safe_too() -> None:
+    """With bounds that do not bet, by `live`: from the round after the contradiction on, the safe strategy."""
+    n, rng = 6000, np.random.default_rng(3)
+    problem = sf.Problem(2, [0.5], n, 0.1, sf.SafeStrategy([0, 1], [0.2]))
+    means = np.where(np.arange(n)[:, None] < n // 2, [[0.1, 0.2]], [[0.9, 0.2]])
+    costs = (rng.random((n, 2)) < means).astype(float)[:, None, :]
+    losses, strategies, weights = np.tile([0.0, 1.0], (n, 1)), np.empty((n, 2)), np.empty(n)
+    policy = sf.SOLB(problem, 7, confidence="hoeffding")
+    with pytest.warns(sf.Contradiction, match="plays the safe strategy from now on$"):
         policy.live(losses, costs, strategies, weights)
     assert policy.contradicted
     found = int((strategies[:, 0] > 0.0).sum())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.costs import CostBound
+from surefoot.kernels.betting import LATER, RESERVE
+from surefoot.kernels.costs import BETTING, CostBound
 from surefoot.problem import Problem
 from surefoot.rules import Range, number
 
@@ -38,9 +40,15 @@ class Mixture(OneSided):
         f / (1 - f) goes from 16 down to 2^-15 in even ratios. A bet of f is the best one after about
         ln(1 / level) / f^2 observations, so the range covers 1 to 10^10 observations. Shares fall slowly, like
         1 / (3 + k) for f / (1 - f) = 2^(4 - k), because early bounds matter more.
+
+        The betting bounds keep a ten-millionth of delta for the time after a contradiction, when they begin again.
         """
         depths = np.linspace(0.0, HIGHEST - LOWEST, self.bets)
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)
-        evidence = self.evidence(problem)
-        bound = CostBound(kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes)
+        evidence, more = self.evidence(problem), 0.0
+        if kind == BETTING:
+            evidence, more = evidence - math.log1p(-RESERVE), max(0.0, math.log(problem.delta / LATER))
+        bound = CostBound(
+            kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes, more=more
+        )
         return self.exempting(bound, problem)

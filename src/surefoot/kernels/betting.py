@@ -18,7 +18,8 @@ root from above, and every step of it is an excluded candidate. All rounding is 
 If the lower bound comes to lie above the upper one, one of them has failed. Mostly that is luck: each may fail with the
 probability `level`. So from then on the upper bound, on which safety rests, is taken for both. Bounds contradict each
 other only if the wealth against the upper bound reaches STRONG / level, or the upper bound falls below a firm lower
-bound, found at that level whenever the count has doubled: it matters only where costs fall.
+bound, found at that level whenever the count has doubled: it matters only where costs fall. Then a policy lets all
+bounds begin again, from later costs alone and with more evidence (`begin_again`).
 
 Most costs do not move the bounds. To detect that, the wealth against the present bounds is updated with every cost, one
 product for each bet. It is never less than the wealth at the nodes, which is computed only when the former is
@@ -41,6 +42,8 @@ NEAR = 0.02  # where Newton's next step is the last: about a quarter of the squa
 WORTHWHILE = 1.08
 STEPS = 100
 STRONG = 10.0  # how many times the wealth of a lower bound a firm one needs
+RESERVE = 1e-7  # the part of delta that is kept for bounds that begin again
+LATER = 9.0 * RESERVE  # the delta of such bounds, if the given one is not smaller
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
 
@@ -78,13 +81,13 @@ def narrow(known: Any, i: int, arm: int, n: int, cost: float) -> None:
         least = excluded(mixture, known.lower_wealth[i, arm], nodes, True, n, odds, 0.0)
         if least < odds:
             lower[i, arm] = 1.0 / (1.0 + least) * (1.0 - 2.0 * ROUNDING)
-    if bounded and known.contradicted[0] == 0:
+    if bounded and known.contradicted[0] == known.begun[0]:
         if met or lower[i, arm] > upper[i, arm]:
             contest(known, i, arm, n, won)
         elif n & (n - 1) == 0:
             firm(known, i, arm, n)
         if known.reach[i, arm] > upper[i, arm]:
-            known.contradicted[0] = 1
+            known.contradicted[0] = known.begun[0] + 1
     if bounded and lower[i, arm] > upper[i, arm]:
         lower[i, arm] = upper[i, arm]
 
@@ -102,7 +105,32 @@ def contest(known: Any, i: int, arm: int, n: int, won: float) -> None:
         odds = (1.0 - lower[i, arm]) / lower[i, arm]
         more, _ = excess(mixture, wealth, known.nodes[i, arm], True, n, odds, math.log(STRONG))
         if more >= 0.0:
-            known.contradicted[0] = 1
+            known.contradicted[0] = known.begun[0] + 1
+
+
+@compiled_apart
+def begin_again(known: Any) -> None:
+    """Forget all past costs after a contradiction: bounds begin again, from later costs alone."""
+    if known.begun[0] == 0:
+        ask_for_more(known)
+    known.begun[0] = known.contradicted[0]
+    for a in range(known.counts.size):
+        known.since[a] = known.counts[a]
+        for i in range(known.means.shape[0]):
+            known.lower[i, a], known.reach[i, a] = 0.0, 0.0
+            if a != known.exempt:
+                known.upper[i, a] = 1.0
+            for j in range(known.nodes.shape[2]):
+                known.nodes[i, a, j] = 0.0
+            for j in range(known.mixture.fractions.size):
+                known.upper_wealth[i, a, j], known.lower_wealth[i, a, j] = 0.0, 0.0
+
+
+@compiled
+def ask_for_more(known: Any) -> None:
+    """Ask the evidence of bounds that have begun again."""
+    for j in range(known.mixture.shares.size):
+        known.mixture.shares[j] -= known.more
 
 
 @compiled_apart

@@ -29,6 +29,7 @@ class CostBound(NamedTuple):
     shares: Floats = NO_BETS  # (bets,) ln(share of each bet in the mixture * level)
     prices: Floats = NO_BETS  # (bets,) psi(fraction), for the empirical Bernstein mixture
     nodes: int = 0  # values at which past costs are remembered, for the betting bound
+    more: float = 0.0  # evidence that its bounds need in addition once they have begun again
     exempt: int = -1  # an arm whose costs are stated, and not bounded from above by what is observed; -1: none
     stated: Floats = NO_BETS  # (m,) what its costs are, or upper bounds of them
 
@@ -46,7 +47,9 @@ class KnownCosts(NamedTuple):
     means: Annotated[Floats, saved("m", "K", rule=SHARE)]  # sample means, g^_i(a)
     lower: Annotated[Floats, saved("m", "K", rule=Range(-1, 1))]  # g^_i(a) - beta(a), or another lower bound
     upper: Annotated[Floats, saved("m", "K", rule=Range(0, 2))]  # g^_i(a) + beta(a), or another upper bound
-    contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # 1 once bounds contradict each other (`narrow`)
+    contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # how often bounds have contradicted each other (`narrow`)
+    begun: Annotated[Integers, saved(1, rule=COUNT)]  # how often bounds that bet have begun again after that
+    since: Annotated[Integers, saved("K", rule=COUNT)]  # the counts when they last did
     squares: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # Bernstein bounds: sum of squared deviations
     reach: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # eb-mixture: the last R; bets: firm lower bounds
     upper_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `upper`
@@ -56,6 +59,7 @@ class KnownCosts(NamedTuple):
     scale: Annotated[float, derived()]  # see `CostBound`
     exempt: Annotated[int, derived()]  # see `CostBound`
     stated: Annotated[Floats, derived("m")]  # the upper bounds of that arm
+    more: Annotated[float, derived()]  # see `CostBound`
     mixture: Bets
 
 
@@ -63,7 +67,7 @@ def start_costs(known: Any, bound: CostBound) -> None:
     """Nothing observed yet: bounds of 0 and 1, or for the paper mean 0 and radius 1, as both algorithms start."""
     known.lower = -1.0 if bound.kind == PAPER else 0.0
     known.upper = 1.0
-    known.kind, known.scale, known.exempt = bound.kind, bound.scale, bound.exempt
+    known.kind, known.scale, known.exempt, known.more = bound.kind, bound.scale, bound.exempt, bound.more
     if bound.exempt >= 0:
         known.stated = bound.stated
         known.upper[:, bound.exempt] = bound.stated
@@ -123,7 +127,7 @@ def narrow(known: KnownCosts, arm: int, costs: Floats) -> None:
     for i in range(costs.size):
         cost, mean = costs[i], known.means[i, arm]
         if known.kind == BETTING:
-            betting.narrow(known, i, arm, n, cost)
+            betting.narrow(known, i, arm, n - known.since[arm], cost)
         else:
             if known.kind == HOEFFDING:
                 radius = hoeffding.radius(known.scale, n)

@@ -13,7 +13,9 @@ from textwrap import indent
 from typing import Any, Generic, TypeVar, cast
 
 from surefoot.kernels.adversary import respond
+from surefoot.kernels.betting import ask_for_more, begin_again
 from surefoot.kernels.compile import compiled, compiled_apart, compiled_door, merged
+from surefoot.kernels.costs import BETTING
 from surefoot.kernels.costs import observe as observe_costs
 from surefoot.kernels.draws import UNDRAWN, draw_costs
 from surefoot.kernels.layout import Layout, executed, layout_of
@@ -66,17 +68,38 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
     status = update(state, {self._chance}arm, propensity, weight, loss, costs)
     return {self._reaction}
 """
-        return merged(self._made(source, "step", self.update))
+        return merged(self._made(source, "step", self.update, react=self.react))
 
     @property
     def _reaction(self) -> str:
         """The step after an update: nothing, or a check whether the bounds on the costs contradict each other."""
-        parts = getattr(self.state, "_fields", ())
-        if "known" not in parts:
-            return "status"
-        if "safe_strategy" not in parts:
-            return "noted(state.known, status)"
-        return "retreat(state.known, state.strategy, state.safe_weight, state.safe_strategy, status)"
+        return "(react(state, status) if state.known.contradicted[0] > 0 else status)" if self._bounds else "status"
+
+    @property
+    def _bounds(self) -> bool:
+        """Whether the state has bounds on the costs."""
+        return "known" in getattr(self.state, "_fields", ())
+
+    @cached_property
+    def react(self) -> Callable[..., int]:
+        """What follows a contradiction; for compiled code. It returns the status of an update, or CONTRADICTED.
+
+        Bounds that bet begin again, and with them what is played. With other bounds a hard policy plays the safe
+        strategy from then on, and a soft one goes on; so do policies that draw random numbers of their own.
+        """
+        begins = self._begin is not None and not self.random
+        retreats = "safe_strategy" in getattr(self.state, "_fields", ())
+        source = f"""
+def react(state, status):
+    known = state.known
+    if known.contradicted[0] > known.begun[0]:
+        if known.kind == BETTING and {begins}:
+            begin_again(known)
+            {"action(state)" * begins}
+        {"else: retreat(state.strategy, state.safe_weight, state.safe_strategy)" * retreats}
+    return EMPTY if status == EMPTY else CONTRADICTED
+"""
+        return compiled_apart(self._made(source, "react", self._begin or self.update))
 
     @cached_property
     def tell(self) -> Callable[..., int]:
@@ -125,7 +148,6 @@ def tell(floats, integers, {self._chance}rows, observed):
 
     def _play_source(self, name: str, queued: bool) -> str:
         further = ", queue, fates" * queued
-        watched = "known" in getattr(self.state, "_fields", ())
         source, drawn_at = ("generator", "generator.random()") if self.random else ("uniforms", "uniforms[t]")
         choose = f"""
         for a in range(strategy.size):
@@ -144,7 +166,7 @@ def tell(floats, integers, {self._chance}rows, observed):
 """
         learn = f"""
         status = step(state, {self._chance}arm, propensity, weight, loss, observed)
-        {"look(eye, state.known.lower, state.known.upper, arm)" * watched}
+        {"look(eye, state.known.lower, state.known.upper, arm)" * self._bounds}
         if status == EMPTY:
             return -(t + 1)
 """
@@ -202,10 +224,11 @@ def begin(floats, integers{chance}):
 def restore(floats, integers):
     state = opened(floats, integers)
     action(state)
+    {"if state.known.begun[0] > 0: ask_for_more(state.known)" * self._bounds}
     status = 0
     {self._reaction}
 """
-        return self._entrance(source, "restore", self._restore) if self._restore else _nothing
+        return self._entrance(source, "restore", self._restore, react=self.react) if self._restore else _nothing
 
     @cached_property
     def observe(self) -> Callable[..., int]:
@@ -218,7 +241,7 @@ def observe(floats, integers, arm, costs):
     status = 0
     return {self._reaction}
 """
-        return self._entrance(source, "observe", self._restore, learn=observe_costs)
+        return self._entrance(source, "observe", self._restore, learn=observe_costs, react=self.react)
 
     @property
     def _chance(self) -> str:
@@ -241,10 +264,10 @@ def observe(floats, integers, arm, costs):
         """A generated function. Its name is unique for each pair of kernel and state."""
         opened = names.pop("opened", None) or self.layout.opener
         door: Callable[..., Any] = executed(
-            source, name, kernel, opened=opened, update=kernel, action=kernel, noted=noted,
-            retreat=retreat, draw=draw, look=look, EMPTY=EMPTY, admit=admit, due=due, OVER=OVER, NONE=NONE, note=note,
-            note_waiting=note_waiting, next_stop=next_stop, add_round=add_round, respond=respond, draw_costs=draw_costs,
-            UNDRAWN=UNDRAWN, **names,
+            source, name, kernel, opened=opened, update=kernel, action=kernel, retreat=retreat, draw=draw, look=look,
+            EMPTY=EMPTY, CONTRADICTED=CONTRADICTED, BETTING=BETTING, begin_again=begin_again, ask_for_more=ask_for_more,
+            admit=admit, due=due, OVER=OVER, NONE=NONE, note=note, note_waiting=note_waiting, next_stop=next_stop,
+            add_round=add_round, respond=respond, draw_costs=draw_costs, UNDRAWN=UNDRAWN, **names,
         )  # fmt: skip
         door.__qualname__ += f".{self.state.__module__}.{self.state.__qualname__}"
         return door
@@ -268,20 +291,12 @@ def draw(strategy: Floats, uniform: float) -> int:
 
 
 @compiled
-def noted(known: Any, status: int) -> int:
-    """The status of an update, or CONTRADICTED if the bounds on the costs contradict each other."""
-    return CONTRADICTED if known.contradicted[0] > 0 and status != EMPTY else status
-
-
-@compiled
-def retreat(known: Any, strategy: Floats, safe_weight: Floats, safe_strategy: Floats, status: int) -> int:
-    """The same status as `noted`; on a contradiction, play the safe strategy from then on, if there is one."""
-    if known.contradicted[0] > 0:
-        total = 0.0
+def retreat(strategy: Floats, safe_weight: Floats, safe_strategy: Floats) -> None:
+    """Play the safe strategy, if there is one."""
+    total = 0.0
+    for a in range(strategy.size):
+        total += safe_strategy[a]
+    if total > 0.0:  # a soft policy may share its state with a hard one, and has zeros there
+        safe_weight[0] = 1.0
         for a in range(strategy.size):
-            total += safe_strategy[a]
-        if total > 0.0:  # a soft policy may share its state with a hard one, and has zeros there
-            safe_weight[0] = 1.0
-            for a in range(strategy.size):
-                strategy[a] = safe_strategy[a]
-    return noted(known, status)
+            strategy[a] = safe_strategy[a]

@@ -244,8 +244,8 @@ class Policy(Generic[S]):
     def contradicted(self) -> bool:
         """True once a lower bound on a cost was above its upper bound, with bets by ten times the evidence.
 
-        Then costs are not what the policy assumes, or a bound has failed by bad luck, within delta. A hard policy plays
-        the safe strategy from then on.
+        Then costs are not what the policy assumes, or a bound has failed by bad luck, within delta. Bounds that bet
+        begin again, from later costs alone. With other bounds a hard policy plays the safe strategy from then on.
         """
         known = getattr(self._state, "known", None)
         return known is not None and bool(known.contradicted[0])
@@ -490,11 +490,14 @@ class Policy(Generic[S]):
         self._alarmed = False
         if not self._warned and not self.quiet:
             self._warned = True
-            now = "plays the safe strategy" if self.kind == "hard" else "goes on"
+            if cast(Any, self._state).known.begun[0] > 0:
+                now = "forgets the costs it has seen, and learns them anew"
+            else:
+                now = "plays the safe strategy from now on" if self.kind == "hard" else "goes on"
             warnings.warn(
                 f"{type(self).__name__} has found a lower bound on a cost above its upper bound by round "
                 f"{self._round}: costs have changed or depend on each other, feedback was late, lost or repeated, or a "
-                f"bound has failed by bad luck, within delta; from now on the policy {now}",
+                f"bound has failed by bad luck, within delta; the policy {now}",
                 Contradiction,
                 stacklevel=3,
             )

@@ -125,7 +125,14 @@ def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
-    unseen, bounded = known.counts == 0, np.arange(known.counts.size) != known.exempt
+    if known.begun[0] > known.contradicted[0] or (known.kind != BETTING and known.begun[0] > 0):
+        rule = f"be at most state.{name}.contradicted = {known.contradicted[0]}, and 0 for bounds that do not bet"
+        raise RuleError(f"state.{name}.begun", rule, int(known.begun[0]))
+    if (known.since > known.counts * (known.begun[0] > 0)).any():
+        rule = f"be at most state.{name}.counts, and 0 if bounds have not begun again"
+        raise RuleError(f"state.{name}.since", rule, known.since)
+    counts = known.counts - known.since
+    unseen, bounded = counts == 0, np.arange(counts.size) != known.exempt
     if not bounded.all() and (known.upper[:, known.exempt] != known.stated).any():
         raise RuleError(
             f"state.{name}.upper", f"be as stated for arm {known.exempt}, which is safe", known.upper[:, known.exempt]
@@ -135,5 +142,6 @@ def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
         if (numbers != start).any():
             raise RuleError(f"state.{name}.{leaf}", f"be {start:g} for an arm that was never observed", numbers)
     remembered = known.nodes.sum(axis=2)
-    if known.kind == BETTING and (abs(remembered - known.counts) > 1e-6 * known.counts).any():
-        raise RuleError(f"state.{name}.nodes", f"hold as many costs as state.{name}.counts", remembered)
+    if known.kind == BETTING and (abs(remembered - counts) > 1e-6 * counts).any():
+        less = f" less state.{name}.since" * bool(known.begun[0])
+        raise RuleError(f"state.{name}.nodes", f"hold as many costs as state.{name}.counts{less}", remembered)

@@ -22,15 +22,16 @@ from surefoot.kernels.layout import leaves_of
 from surefoot.problem import Problem
 from surefoot.rules import WHOLE, RuleError, choice, fields, number, numbers
 
-VERSION = 3
+VERSION = 4
 """Of saved states. Older ones are read where their leaves still exist."""
 
 ADDED = frozenset({"known.lower", "known.upper", "known.contradicted", "known.squares", "known.reach",
                    "known.upper_wealth", "known.lower_wealth", "known.nodes", "learner.base_rate",
                    "learner.spent", "lost.lower", "lost.upper", "lost.contradicted", "lost.squares", "lost.reach",
-                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes", "gave_up"})  # fmt: skip
+                   "lost.upper_wealth", "lost.lower_wealth", "lost.nodes", "gave_up", "known.begun", "known.since",
+                   "lost.begun", "lost.since"})  # fmt: skip
 DROPPED = frozenset({"safe_weight", "primal.safe_weight"})
-"""Leaves that version 3 has and older versions lack, and the other way round."""
+"""Leaves that this version has and older versions lack, and the other way round."""
 
 HEADER = ("policy", "version", "problem", "options", "round", "asked", "open", "observed", "generator")
 """What a saved policy says beside its state."""

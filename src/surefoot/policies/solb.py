@@ -44,12 +44,19 @@ def update(state: State, arm: int, propensity: float, weight: float, loss: float
     if state.weighted == 1:
         loss, weight = loss * weight, 1.0
     status = descend(state.learner, state.known, arm, loss / propensity, weight)  # lines 9 to 20
-    gamma = 1.0  # line 25
     if status != EMPTY:
-        gamma = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)  # line 21
-    state.safe_weight[0] = gamma
-    mix_in(state)
+        begin(state)
+    else:
+        state.safe_weight[0] = 1.0  # line 25
+        mix_in(state)
     return status
+
+
+@compiled
+def begin(state: State) -> None:
+    """Play the proposal with as much of the safe strategy as the bounds ask for: lines 3 and 4, and 21 and 27."""
+    state.safe_weight[0] = weight_needed(state.learner.proposal, state.known.upper, state.thresholds, state.safe_costs)
+    mix_in(state)
 
 
 @compiled
@@ -68,14 +75,13 @@ def restore(state: State) -> None:
 class HardMirror(MirrorDescent):
     """SOLB as in the paper."""
 
-    algorithm = Algorithm(State, update, mix_in, restore)
+    algorithm = Algorithm(State, update, begin, restore)
 
     def start(self, state: Any) -> None:
         """Fill in the learner, what is known of the costs, and the safe strategy."""
         safe, thresholds = known_safe(self.problem, "SOLB"), self.problem.thresholds
         super().start(state)
         state.safe_strategy, state.safe_costs, state.thresholds = safe.strategy, safe.costs, thresholds
-        state.safe_weight = max((1.0 - thresholds) / (1.0 - safe.costs), default=0.0)  # line 3
         state.weighted = self.options["estimator"] == "weighted"
 
     def rate_margin(self) -> float:

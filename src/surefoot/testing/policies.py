@@ -451,28 +451,37 @@ class PolicyContract:
         assert policy.to_dict() == before
 
     def test_after_a_contradiction_a_hard_policy_plays_safe(self) -> None:
-        """Costs that no mean explains put a lower bound above its upper bound; from then on only safety is left."""
+        """Costs that no mean explains put a lower bound above its upper bound, and nothing is known of them any more.
+
+        What is played is safe, then, whatever the costs are. It is the safe strategy from then on, or bounds begin
+        again from later costs alone.
+        """
         problem = make_problem("K=2 m=1")
         policy, safe = self.make(problem, 3), problem.safe
         if policy.kind != "hard" or not has_bounds(policy):
             pytest.skip("promises no such thing")
         assert safe is not None
-        crossed = 0
+        crossed, begun, limit = False, False, problem.thresholds[0] + 1e-9
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for t in range(250):
                 policy.tell((0, 0.5), 0.0, [float(t >= 100)])
-                crossed += bool(
-                    (policy.lower_costs > policy.upper_costs).any() or getattr(policy, "contradicted", False)
-                )
-                if crossed:
-                    assert (policy.strategy == safe.strategy).all(), f"not the safe strategy in round {policy.round}"
+                strategy, upper, before = policy.strategy, policy.upper_costs[0], crossed
+                crossed = crossed or (policy.lower_costs > policy.upper_costs).any() or policy.contradicted
+                if crossed and not before:
+                    begun = upper[0] == 1.0
+                if begun:
+                    part = safe.strategy > 0
+                    rest = strategy - (strategy[part] / safe.strategy[part]).min() * safe.strategy
+                    most = min(upper @ strategy, (1.0 - rest.sum()) * safe.costs[0] + upper @ rest)
+                    assert most <= limit, f"may cost {most} in round {policy.round}"
+                elif crossed:
+                    assert (strategy == safe.strategy).all(), f"not the safe strategy in round {policy.round}"
         if not crossed:
             pytest.skip("its bounds did not contradict each other")
         assert policy.contradicted
-        decision = policy.ask()
-        assert decision.propensity == safe.strategy[decision.arm] > 0
         assert restored(policy).contradicted
+        assert (restored(policy).strategy == policy.strategy).all()
         assert [issubclass(warning.category, UserWarning) for warning in caught] == [True]
 
     def test_no_block_goes_beyond_the_horizon(self, problem: sf.Problem) -> None:

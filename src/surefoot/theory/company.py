@@ -106,7 +106,12 @@ def record_followed(scenario: Scenario, cls: Any, preset: str, seed: int) -> Fol
 
 
 def bounds_met(policy: Any) -> bool:
-    """Whether a lower bound came to lie above its upper bound, which was then taken for both (`kernels/betting.py`)."""
+    """Whether a lower bound came to lie above its upper bound, which was then taken for both (`kernels/betting.py`).
+
+    If bounds contradicted each other after that, they have begun again, and no longer show it.
+    """
+    if policy.contradicted:
+        return True
     met = policy.lower_costs >= policy.upper_costs
     exempt = policy._state.known.exempt  # an arm whose costs are stated: nothing can contradict them
     return bool((np.delete(met, exempt, axis=1) if exempt >= 0 else met).any())

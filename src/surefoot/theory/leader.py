@@ -67,7 +67,7 @@ def theorem_r(instance: Instance) -> Bound:
     The delta of the instance is not used. "mixing" is sqrt(Gamma) (S + sqrt(L*)), Gamma being the most that the squared
     safe weights add up to on average; "moving", "variance" and "range" are what the follower of the leader pays;
     "failure" is for lower or upper bounds that fail, with probability 2 / T at most: then the benchmark may leave the
-    safe set, or bounds contradict each other and the safe strategy is played from then on.
+    safe set, or bounds contradict each other and begin again.
 
     References
     ----------
