@@ -24,9 +24,10 @@ PAPER: dict[str, Any] = {"preset": "paper", "learning_rate": 0.01}
 CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {  # options, arms, guardrails, rounds
     "paper": (PAPER, 5, 1, 100_000),
     "paper-10": (PAPER, 10, 2, 100_000),
-    "practical": ({}, 5, 1, 100_000),
-    "practical-20": ({}, 20, 3, 20_000),
+    "practical": ({"preset": "practical"}, 5, 1, 100_000),
+    "practical-20": ({"preset": "practical"}, 20, 3, 20_000),
     "led": ({"preset": "led"}, 5, 1, 100_000),
+    "led-20": ({"preset": "led"}, 20, 3, 20_000),
 }
 
 
