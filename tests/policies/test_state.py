@@ -552,24 +552,29 @@ def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str
     assert len({one.to_bytes() for one in twins}) == 1
 
 
-def test_costs_may_change_more_than_once() -> None:
-    """Each time a contradiction is found, and bounds begin again; it is said once. Control: nothing is found before."""
+def test_after_the_second_contradiction_solb_plays_safe() -> None:
+    """A second change is no bad luck. Each is said once, and a policy that was loaded says neither again."""
     policy = sf.SOLB(ENDLESS, 7)
-    begun = policy._state.known.begun
+    known = policy._state.known
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for n, cost in enumerate((0.1, 0.9, 0.1, 0.9)):
-            assert begun[0] == max(0, n - 1)
+            assert (known.contradicted[0], known.begun[0]) == (min(2, max(0, n - 1)), min(1, max(0, n - 1)))
             tell_costs(policy, cost, 400 + 300 * n)
-            assert begun[0] == n
-    assert [warning.category for warning in said] == [sf.Contradiction]
-    assert 0.7 < policy.lower_costs[0, 0] < 0.9 < policy.upper_costs[0, 0] < 1
+        sf.SOLB.from_bytes(policy.to_bytes()).tell((0, 0.5), 0.5, [1.0])
+    assert [str(warning.message).rpartition("; ")[2] for warning in said] == [
+        "the policy forgets the costs it has seen, and learns them anew",
+        "the policy plays the safe strategy from now on",
+    ]
+    for one in (policy, sf.SOLB.from_dict(policy.to_dict()), copy.copy(policy)):
+        assert one.strategy.tolist() == [0, 0, 1]
+        assert one.safe_weight == 1.0
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("state/known/begun", [2], r"state.known.begun must be at most state.known.contradicted = 1, .*got 2$"),
+        ("state/known/begun", [2], r"state.known.begun must be 1 after a contradiction of .*got 2$"),
         ("state/known/since", [9999, 0, 0], r"state.known.since must be at most state.known.counts, .*got"),
         ("state/known/since", [1, 0, 0], r"state.known.nodes must hold as many costs as .*counts less .*since, got"),
     ],

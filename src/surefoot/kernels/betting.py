@@ -18,8 +18,9 @@ root from above, and every step of it is an excluded candidate. All rounding is 
 If the lower bound comes to lie above the upper one, one of them has failed. Mostly that is luck: each may fail with the
 probability `level`. So from then on the upper bound, on which safety rests, is taken for both. Bounds contradict each
 other only if the wealth against the upper bound reaches STRONG / level, or the upper bound falls below a firm lower
-bound, found at that level whenever the count has doubled: it matters only where costs fall. Then a policy lets all
-bounds begin again, from later costs alone and with more evidence (`begin_again`).
+bound, found at that level whenever the count has doubled: it matters only where costs fall. The first time that may
+have been bad luck, and a policy lets all bounds begin again, from later costs alone and with much more evidence
+(`begin_again`). The second time it was not: with fixed means it happens less than once in a million runs.
 
 Most costs do not move the bounds. To detect that, the wealth against the present bounds is updated with every cost, one
 product for each bet. It is never less than the wealth at the nodes, which is computed only when the former is
@@ -43,7 +44,7 @@ WORTHWHILE = 1.08
 STEPS = 100
 STRONG = 10.0  # how many times the wealth of a lower bound a firm one needs
 RESERVE = 1e-7  # the part of delta that is kept for bounds that begin again
-LATER = 9.0 * RESERVE  # the delta of such bounds, if the given one is not smaller
+LATER = 10.0 * RESERVE  # the delta of such bounds, if the given one is not smaller
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
 
@@ -110,10 +111,9 @@ def contest(known: Any, i: int, arm: int, n: int, won: float) -> None:
 
 @compiled_apart
 def begin_again(known: Any) -> None:
-    """Forget all past costs after a contradiction: bounds begin again, from later costs alone."""
-    if known.begun[0] == 0:
-        ask_for_more(known)
-    known.begun[0] = known.contradicted[0]
+    """Forget all past costs: bounds begin again, from later costs alone and with more evidence."""
+    ask_for_more(known)
+    known.begun[0] = 1
     for a in range(known.counts.size):
         known.since[a] = known.counts[a]
         for i in range(known.means.shape[0]):

@@ -48,8 +48,8 @@ class KnownCosts(NamedTuple):
     lower: Annotated[Floats, saved("m", "K", rule=Range(-1, 1))]  # g^_i(a) - beta(a), or another lower bound
     upper: Annotated[Floats, saved("m", "K", rule=Range(0, 2))]  # g^_i(a) + beta(a), or another upper bound
     contradicted: Annotated[Integers, saved(1, rule=COUNT)]  # how often bounds have contradicted each other (`narrow`)
-    begun: Annotated[Integers, saved(1, rule=COUNT)]  # how often bounds that bet have begun again after that
-    since: Annotated[Integers, saved("K", rule=COUNT)]  # the counts when they last did
+    begun: Annotated[Integers, saved(1, rule=COUNT)]  # 1 once bounds that bet have begun again after that
+    since: Annotated[Integers, saved("K", rule=COUNT)]  # the counts when they did
     squares: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # Bernstein bounds: sum of squared deviations
     reach: Annotated[Floats, saved("m", "K", rule=NOT_NEGATIVE)]  # eb-mixture: the last R; bets: firm lower bounds
     upper_wealth: Annotated[Floats, saved("m", "K", "wealth", rule=NOT_NEGATIVE)]  # of each bet against `upper`

@@ -84,8 +84,8 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
     def react(self) -> Callable[..., int]:
         """What follows a contradiction; for compiled code. It returns the status of an update, or CONTRADICTED.
 
-        Bounds that bet begin again, and with them what is played. With other bounds a hard policy plays the safe
-        strategy from then on, and a soft one goes on; so do policies that draw random numbers of their own.
+        The first time, bounds that bet begin again, and with them what is played. The second time, and at once with
+        other bounds, a hard policy plays the safe strategy from then on, and a soft one goes on.
         """
         begins = self._begin is not None and not self.random
         retreats = "safe_strategy" in getattr(self.state, "_fields", ())
@@ -93,7 +93,7 @@ def step(state, {self._chance}arm, propensity, weight, loss, costs):
 def react(state, status):
     known = state.known
     if known.contradicted[0] > known.begun[0]:
-        if known.kind == BETTING and {begins}:
+        if known.kind == BETTING and known.begun[0] == 0 and {begins}:
             begin_again(known)
             {"action(state)" * begins}
         {"else: retreat(state.strategy, state.safe_weight, state.safe_strategy)" * retreats}

@@ -143,7 +143,7 @@ class Policy(Generic[S]):
         self._round = self._asked = self._observed = 0
         self._open: defaultdict[int, deque[int]] = defaultdict(deque)  # numbers of open decisions, for each arm asked
         self._eye: Watch | None = None
-        self._warned = self._alarmed = False
+        self._warned, self._alarmed = 0, False  # contradictions that were warned of; whether one is to be looked at
         self._rng = generator(seed)
         self._draft = self.algorithm.layout.new(**self._sizes())
         self._start(self._draft)
@@ -244,8 +244,9 @@ class Policy(Generic[S]):
     def contradicted(self) -> bool:
         """True once a lower bound on a cost was above its upper bound, with bets by ten times the evidence.
 
-        Then costs are not what the policy assumes, or a bound has failed by bad luck, within delta. Bounds that bet
-        begin again, from later costs alone. With other bounds a hard policy plays the safe strategy from then on.
+        Then costs are not what the policy assumes, or a bound has failed by bad luck, within delta. The first time,
+        bounds that bet begin again, from later costs alone. The second time, or at once with other bounds, a hard
+        policy plays the safe strategy from then on.
         """
         known = getattr(self._state, "known", None)
         return known is not None and bool(known.contradicted[0])
@@ -488,9 +489,10 @@ class Policy(Generic[S]):
 
     def _warn(self) -> None:
         self._alarmed = False
-        if not self._warned and not self.quiet:
-            self._warned = True
-            if cast(Any, self._state).known.begun[0] > 0:
+        known = cast(Any, self._state).known
+        if self._warned < known.contradicted[0] and not self.quiet:
+            self._warned = int(known.contradicted[0])
+            if self._warned == known.begun[0]:
                 now = "forgets the costs it has seen, and learns them anew"
             else:
                 now = "plays the safe strategy from now on" if self.kind == "hard" else "goes on"
@@ -585,7 +587,8 @@ class Policy(Generic[S]):
         self._attach()
         self.algorithm.restore(*self._buffers)
         self._check()
-        self._warned = self.contradicted
+        known = getattr(self._state, "known", None)
+        self._warned = 0 if known is None else int(known.contradicted[0])
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

@@ -125,8 +125,8 @@ def check_costs(rounds: int, known: KnownCosts, name: str = "known") -> None:
     check_counts(known.counts, rounds, f"{name}.counts")
     if known.kind == PAPER:
         return
-    if known.begun[0] > known.contradicted[0] or (known.kind != BETTING and known.begun[0] > 0):
-        rule = f"be at most state.{name}.contradicted = {known.contradicted[0]}, and 0 for bounds that do not bet"
+    if known.begun[0] > min(known.contradicted[0], 1) or (known.kind != BETTING and known.begun[0] > 0):
+        rule = "be 1 after a contradiction of bounds that bet, else 0"
         raise RuleError(f"state.{name}.begun", rule, int(known.begun[0]))
     if (known.since > known.counts * (known.begun[0] > 0)).any():
         rule = f"be at most state.{name}.counts, and 0 if bounds have not begun again"
