@@ -532,7 +532,7 @@ def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str
             if not policy.contradicted:
                 policy.tell((0, 0.5, 0.5), 0.0, [float(t % 10 > 0)])
     (warning,) = said
-    assert str(warning.message).endswith("the policy forgets the costs it has seen, and learns them anew")
+    assert str(warning.message).endswith("the policy forgets the costs it has seen, and learns them again")
     assert policy.upper_costs[0, :2].tolist() == [1.0, 1.0]
     assert policy.lower_costs.tolist() == [[0.0, 0.0, 0.0]]
     assert policy.round < 600
@@ -563,7 +563,7 @@ def test_after_the_second_contradiction_solb_plays_safe() -> None:
             tell_costs(policy, cost, 400 + 300 * n)
         sf.SOLB.from_bytes(policy.to_bytes()).tell((0, 0.5), 0.5, [1.0])
     assert [str(warning.message).rpartition("; ")[2] for warning in said] == [
-        "the policy forgets the costs it has seen, and learns them anew",
+        "the policy forgets the costs it has seen, and learns them again",
         "the policy plays the safe strategy from now on",
     ]
     for one in (policy, sf.SOLB.from_dict(policy.to_dict()), copy.copy(policy)):
@@ -617,7 +617,7 @@ def test_with_bounds_that_do_not_bet_solb_plays_safe_from_then_on() -> None:
 def test_colb_says_so_and_goes_on() -> None:
     policy = sf.COLB(sf.Problem(3, [0.5], None, 0.1), 7)
     (said,) = contradicted(policy)
-    assert said.endswith("the policy forgets the costs it has seen, and learns them anew")
+    assert said.endswith("the policy forgets the costs it has seen, and learns them again")
     assert policy.contradicted
     assert sf.COLB.from_dict(policy.to_dict()).contradicted
     before = policy.strategy
@@ -679,7 +679,7 @@ def test_a_block_of_rounds_begins_again_too(preset: str) -> None:
     costs = (rng.random((n, 2)) < means).astype(float)[:, None, :]
     losses, strategies, weights = np.tile([0.0, 1.0], (n, 1)), np.empty((n, 2)), np.empty(n)
     policy, turns = sf.SOLB(problem, 7, preset=preset), sf.SOLB(problem, 7, preset=preset)
-    with pytest.warns(sf.Contradiction, match="learns them anew$"):
+    with pytest.warns(sf.Contradiction, match="learns them again$"):
         policy.live(losses, costs, strategies, weights)
     turns.quiet, begun = True, []
     for t in range(n):
