@@ -423,3 +423,26 @@ def test_a_change_can_complete_a_decision() -> None:
     assert live.feedback(d.id, {"answered": True}, 2.0) == "accepted"
     assert live.status().rounds == 1
     assert digest(live) == replayed(live)
+
+
+def test_a_contradiction_among_rounds_that_are_learnt_again_is_an_alarm() -> None:
+    """With a larger delta they contradict each other at once; nothing that is certified with new bounds is served."""
+
+    def made(delta: float) -> sf.Experiment:
+        return sf.Experiment(
+            "x", arms=["a", "base"], objective=sf.Minimise("loss"), guardrails=[sf.AtMost("cost", 0.5)],
+            baseline="base", baseline_costs={"cost": 0.2}, timeout=1000.0, delta=delta,
+        )  # fmt: skip
+
+    live, rng = sf.Live(made(1e-9), seed=1), np.random.default_rng(0)
+    for now, cost in enumerate(np.repeat([0.05, 0.45], [600, 165])):
+        decision = live.decide(now=float(now))
+        loss, cost = {"a": (0.1, cost), "base": (0.9, 0.2)}[decision.arm]
+        outcome = {"loss": float(rng.random() < loss), "cost": float(rng.random() < cost)}
+        live.feedback(decision.id, outcome, now=now + 0.5)
+    assert not live.status().alarms
+    live.change(made(0.5), "wider", keep=True)
+    assert [alarm.kind for alarm in live.status().alarms] == ["contradiction"]
+    assert live.status().state == "held"
+    assert live.decide(now=2000.0).arm == "base"
+    assert replayed(live) == digest(live)

@@ -22,7 +22,7 @@ import pytest
 from scipy.stats import binom
 
 import surefoot as sf
-from surefoot.kernels.betting import LATER
+from surefoot.kernels.betting import RESERVE
 from surefoot.kernels.costs import observe, unknown_costs
 from surefoot.policies import base
 from surefoot.policies.saving import DIGEST, MAGIC, VERSION, sealed
@@ -525,6 +525,8 @@ CHANGES = [("led", {}), ("practical", {}), ("guaranteed", {}), ("guaranteed", {"
 def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str, Any]) -> None:
     """To the bit those of estimates that saw nothing before, with more evidence; what is played is safe at them."""
     policy = sf.SOLB(ENDLESS, 7, preset=preset, **options)
+    for t in range(100):
+        policy.tell((1, 0.5, 0.5), 0.5, [float(t % 3 == 0)])
     tell_costs(policy, 0.1, 500)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -532,13 +534,14 @@ def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str
             if not policy.contradicted:
                 policy.tell((0, 0.5, 0.5), 0.0, [float(t % 10 > 0)])
     (warning,) = said
-    assert str(warning.message).endswith("the policy forgets the costs it has seen, and learns them again")
+    assert str(warning.message).endswith("the policy forgets its bounds on the costs, and learns them again")
     assert policy.upper_costs[0, :2].tolist() == [1.0, 1.0]
     assert policy.lower_costs.tolist() == [[0.0, 0.0, 0.0]]
-    assert policy.round < 600
+    assert policy.round < 700
+    assert (sf.SOLB.from_bytes(policy.to_bytes()).strategy == policy.strategy).all()
     assert 1.0 - 0.8 * policy.strategy[2] <= 0.5 + 1e-12  # of the others no more is known than that they cost 1 at most
     bound = policy._method.bound
-    assert bound.more == pytest.approx(math.log(0.1 / LATER))
+    assert bound.more == pytest.approx(-math.log(RESERVE))
     fresh = unknown_costs(3, 1, bound._replace(shares=bound.shares - bound.more))
     twins = [policy, sf.SOLB.from_dict(policy.to_dict()), sf.SOLB.from_bytes(policy.to_bytes()), copy.copy(policy)]
     for t in range(300):
@@ -548,6 +551,7 @@ def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str
             one.tell((0, 0.5, 0.5), 0.0, [cost])
             assert (one.upper_costs[:, 0] == fresh.upper[:, 0]).all()
             assert (one.lower_costs[:, 0] == fresh.lower[:, 0]).all()
+            assert (one.strategy == policy.strategy).all()
     assert fresh.lower[0, 0] > 0.5
     assert len({one.to_bytes() for one in twins}) == 1
 
@@ -563,7 +567,7 @@ def test_after_the_second_contradiction_solb_plays_safe() -> None:
             tell_costs(policy, cost, 400 + 300 * n)
         sf.SOLB.from_bytes(policy.to_bytes()).tell((0, 0.5), 0.5, [1.0])
     assert [str(warning.message).rpartition("; ")[2] for warning in said] == [
-        "the policy forgets the costs it has seen, and learns them again",
+        "the policy forgets its bounds on the costs, and learns them again",
         "the policy plays the safe strategy from now on",
     ]
     for one in (policy, sf.SOLB.from_dict(policy.to_dict()), copy.copy(policy)):
@@ -593,7 +597,9 @@ def test_an_older_state_that_stayed_with_the_safe_strategy_begins_again() -> Non
     saved = edited(policy.to_dict(), "state/known/contradicted", lambda _: [1])
     for name in ("begun", "since"):
         del saved["state"]["known"][name]
-    again = sf.SOLB.from_dict({**{name: value for name, value in saved.items() if name != "digest"}, "version": 3})
+    again = sf.SOLB.from_dict(sealed({**saved, "version": 3}))
+    with pytest.raises(sf.RuleError, match=r"digest must be that of the saved policy"):
+        sf.SOLB.from_dict({**sealed({**saved, "version": 3}), "digest": "0" * 32})
     assert again.contradicted
     assert again._state.known.since.tolist() == [500, 0, 0]
     assert again.upper_costs[0, 0] == 1.0
@@ -617,7 +623,7 @@ def test_with_bounds_that_do_not_bet_solb_plays_safe_from_then_on() -> None:
 def test_colb_says_so_and_goes_on() -> None:
     policy = sf.COLB(sf.Problem(3, [0.5], None, 0.1), 7)
     (said,) = contradicted(policy)
-    assert said.endswith("the policy forgets the costs it has seen, and learns them again")
+    assert said.endswith("the policy forgets its bounds on the costs, and learns them again")
     assert policy.contradicted
     assert sf.COLB.from_dict(policy.to_dict()).contradicted
     before = policy.strategy
@@ -628,11 +634,14 @@ def test_colb_says_so_and_goes_on() -> None:
 def test_a_contradiction_with_an_empty_safe_set_is_said_too() -> None:
     """Preset "paper" with bounds that are intersected: nothing is safe at the lower bounds, round after round."""
     problem = sf.Problem(2, [0.5], 3000, 0.05, sf.SafeStrategy([0, 1], [0.2]))
-    policy = sf.SOLB(problem, 1, preset="paper", learning_rate=0.1, confidence="betting")
+    policy, begun = sf.SOLB(problem, 1, preset="paper", learning_rate=0.1, confidence="betting"), 0
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for t in range(1500):
             policy.tell(policy.ask(), 0.5, [float(t < 200 or t % 5 < 3)])
+            if t % 50 == 0 or policy._state.known.begun[0] != begun:
+                begun = policy._state.known.begun[0]
+                assert (sf.SOLB.from_bytes(policy.to_bytes()).strategy == policy.strategy).all()
     assert [warning.category for warning in said] == [sf.Contradiction]
     assert policy.empty_rounds > 200
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.confidence.base import OneSided
-from surefoot.kernels.betting import LATER, RESERVE
+from surefoot.kernels.betting import RESERVE
 from surefoot.kernels.costs import BETTING, CostBound
 from surefoot.problem import Problem
 from surefoot.rules import Range, number
@@ -47,7 +47,7 @@ class Mixture(OneSided):
         odds, shares = 2.0 ** (HIGHEST - depths), 1.0 / (3.0 + depths)
         evidence, more = self.evidence(problem), 0.0
         if kind == BETTING:
-            evidence, more = evidence - math.log1p(-RESERVE), max(0.0, math.log(problem.delta / LATER))
+            evidence, more = evidence - math.log1p(-RESERVE), math.log1p(-RESERVE) - math.log(RESERVE)
         bound = CostBound(
             kind, evidence, odds / (1.0 + odds), np.log(shares / shares.sum()) - evidence, nodes=nodes, more=more
         )

@@ -193,8 +193,7 @@ class Fold:
         self.measured = list(event.costs)
         self._baseline = None
         self._start_policy()
-        self._recall()
-        return []
+        return self._recall()
 
     def _hold(self, event: Held) -> list[Event]:
         self.held_by_operator = event.reason
@@ -226,15 +225,17 @@ class Fold:
             if self.measured is not None:
                 self._baseline = None
                 self._start_policy()
-            self._recall()
+            return self._recall()
         return []
 
-    def _recall(self) -> None:
-        """Learn all rounds since knowledge was last dropped."""
-        if self.policy is not None:
-            for past in rounds(self._history()):
-                if past.arm in self._places:
-                    self._feed(past.arm, past.propensity, past.weight, past.outcome)
+    def _recall(self) -> list[Event]:
+        """Learn all rounds since knowledge was last dropped; returns the alarms from that."""
+        if self.policy is None:
+            return []
+        for past in rounds(self._history()):
+            if past.arm in self._places:
+                self._feed(past.arm, past.propensity, past.weight, past.outcome)
+        return [] if self._gathers else self._judge()
 
     def _history(self) -> Iterable[tuple[int, Event]]:
         """The events since knowledge was last dropped, without the present one."""

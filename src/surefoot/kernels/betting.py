@@ -44,7 +44,6 @@ WORTHWHILE = 1.08
 STEPS = 100
 STRONG = 10.0  # how many times the wealth of a lower bound a firm one needs
 RESERVE = 1e-7  # the part of delta that is kept for bounds that begin again
-LATER = 10.0 * RESERVE  # the delta of such bounds, if the given one is not smaller
 UNBOUNDED = 1e15  # odds of a candidate that floating point can hardly tell from 1
 
 

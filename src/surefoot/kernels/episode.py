@@ -95,7 +95,7 @@ def react(state, status):
     if known.contradicted[0] > known.begun[0]:
         if known.kind == BETTING and known.begun[0] == 0 and {begins}:
             begin_again(known)
-            {"action(state)" * begins}
+            {"if status != EMPTY: action(state)" * begins}
         {"else: retreat(state.strategy, state.safe_weight, state.safe_strategy)" * retreats}
     return EMPTY if status == EMPTY else CONTRADICTED
 """

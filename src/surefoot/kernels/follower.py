@@ -142,7 +142,12 @@ def may_lag(follower: Follower, known: KnownCosts, arm: int) -> bool:
     rate = follower.learning_rates[0]
     moved = rate * rate * (follower.spent[0] - follower.spent_then[0])
     found = follower.spent_then[0] >= 0.0
-    if not found or not moved < follower.lag * follower.lag or known.kind == PAPER or due(known.counts[arm]):
+    if (
+        not found
+        or not moved < follower.lag * follower.lag
+        or known.kind == PAPER
+        or due(known.counts[arm] - known.since[arm])
+    ):
         return False
     below = follower.totals[arm]
     if below < 0.0:

@@ -1,8 +1,8 @@
 """An observer that knows the true costs and checks whether the confidence bounds of a policy hold (the clean event).
 
-Bounds change for the played arm alone, so a round checks one column. While no lower bound is above the true cost, a
-truncated safe strategy u = (1 - K/T) x + 1/T costs at most alpha_i + K/T at the lower bounds, and so is in the
-truncated safe set; in the other rounds each comparator is checked.
+Bounds change for the played arm alone, so a round checks one column (in the round in which all bounds begin again,
+too). While no lower bound is above the true cost, a truncated safe strategy u = (1 - K/T) x + 1/T costs at most alpha_i
++ K/T at the lower bounds, and so is in the truncated safe set; in the other rounds each comparator is checked.
 """
 
 from typing import NamedTuple

@@ -493,7 +493,7 @@ class Policy(Generic[S]):
         if self._warned < known.contradicted[0] and not self.quiet:
             self._warned = int(known.contradicted[0])
             if self._warned == known.begun[0]:
-                now = "forgets the costs it has seen, and learns them again"
+                now = "forgets its bounds on the costs, and learns them again"
             else:
                 now = "plays the safe strategy from now on" if self.kind == "hard" else "goes on"
             warnings.warn(

@@ -92,11 +92,17 @@ def update_soft(state: SoftState, arm: int, propensity: float, weight: float, lo
 
 
 @compiled
+def begin_soft(state: SoftState) -> None:
+    """Set what follows from the estimates."""
+    believe_all(state.learner, state.known)
+    show_proposal(state)
+
+
+@compiled
 def restore_soft(state: SoftState) -> None:
     """Recompute the derived leaves from the saved ones."""
     bound_again(state.known)
-    believe_all(state.learner, state.known)
-    show_proposal(state)
+    begin_soft(state)
 
 
 @merged
@@ -138,6 +144,7 @@ def mix_proposal(state: HardState) -> None:
 @compiled
 def begin_hard(state: HardState) -> None:
     """Set both plans, and what is played."""
+    believe_all(state.learner, state.known)
     mix_proposal(state)
     if state.plays_program == 1:
         solve_program(state.plans, state.known, state.learner.record, state.safe_strategy, state.safe_costs)
@@ -155,7 +162,7 @@ def restore_hard(state: HardState) -> None:
 class FollowLeader(Method):
     """COLB by following the regularised leader."""
 
-    algorithm = Algorithm(SoftState, update_soft, show_proposal, restore_soft)
+    algorithm = Algorithm(SoftState, update_soft, begin_soft, restore_soft)
 
     def start(self, state: Any) -> None:
         """Fill in the follower and what is known of the costs."""

@@ -73,13 +73,13 @@ def from_dict(cls: Any, data: Any) -> Any:
     """The policy that `to_dict` described."""
     version = dict(data).get("version") if hasattr(data, "items") else None
     if type(version) is int and 1 <= version < VERSION:
-        policy = made(cls, completed("data", data, "state"))
+        policy = made(cls, completed("data", data, "state", *(("digest",) if version == 3 else ())))
         load_old(policy, version, data["state"])
     else:
         policy = made(cls, completed("data", data, "state", "digest"))
         policy._draft.load(data["state"])
     policy._loaded()
-    if version == VERSION and data["digest"] != sealed(data)["digest"]:
+    if "digest" in data and data["digest"] != sealed(data)["digest"]:
         raise RuleError("digest", "be that of the saved policy, which was changed", data["digest"])
     return policy
 

@@ -122,8 +122,9 @@ class Witness(Live):
 
     @property
     def clean(self) -> bool:
-        """Whether every true cost is below its upper bound. These never rise, so the last ones tell."""
-        return bool((self._fold.policy.upper_costs[0] >= self.truth).all())
+        """Whether every true cost is below its upper bound. Without a contradiction these never rise: the last tell."""
+        policy = self._fold.policy
+        return not policy.contradicted and bool((policy.upper_costs[0] >= self.truth).all())
 
 
 class Lived(NamedTuple):
