@@ -193,6 +193,15 @@ def test_the_witness_sees_what_is_served() -> None:
     assert before.live.gain / 60 < 0.5  # at most half of arm 0, whose gain is 1, is safe
 
 
+def test_a_run_whose_bounds_begin_again_is_not_clean() -> None:
+    """A bound has failed, which delta allows for; the bounds at the end no longer show it."""
+    lived = live_through(World(), 300, seed=655)
+    assert lived.live.excess > 0.1
+    assert (lived.live._fold.policy.upper_costs[0] >= lived.live.truth).all()
+    assert not lived.outcome.clean
+    assert not lived.outcome.breaks
+
+
 def test_runs_are_what_the_world_says() -> None:
     lost = live_through(World(lost=(0.0, 1.0), timeout=5.0), 200, seed=0).live.status()
     assert lost.lost["baseline"] == pytest.approx(0.1, abs=0.06)
