@@ -27,6 +27,7 @@ from surefoot.kernels.costs import observe, unknown_costs
 from surefoot.policies import base
 from surefoot.policies.saving import DIGEST, MAGIC, VERSION, sealed
 from surefoot.rules import Floats
+from surefoot.testing import PolicyContract
 
 PROBLEM = sf.Problem(3, [0.5], 200, 0.1, sf.SafeStrategy([0, 0, 1], [0.2]))
 OLD = [
@@ -554,6 +555,27 @@ def test_after_a_jump_of_costs_bounds_begin_again(preset: str, options: dict[str
             assert (one.strategy == policy.strategy).all()
     assert fresh.lower[0, 0] > 0.5
     assert len({one.to_bytes() for one in twins}) == 1
+
+
+class PlaysOn(sf.SOLB):
+    """Plays an arm of which it knows nothing any more."""
+
+    def _learn_rows(self, rows: Floats) -> None:
+        super()._learn_rows(rows)
+        if self.contradicted:
+            self._strategy[:] = np.eye(self.problem.n_arms)[0]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "found"), [(None, "may cost .* in round"), ("hoeffding", "not the safe strategy in round")]
+)
+def test_the_contract_refuses_a_policy_that_plays_on(confidence: str | None, found: str) -> None:
+    """Whether bounds begin again or not; the control is the policy that does not."""
+    for cls in (sf.SOLB, PlaysOn):
+        made = {"make": staticmethod(lambda problem, seed, cls=cls: cls(problem, seed, confidence=confidence))}
+        contract: Any = type("Contract", (PolicyContract,), made)()
+        with pytest.raises(AssertionError, match=found) if cls is PlaysOn else contextlib.nullcontext():
+            contract.test_after_a_contradiction_a_hard_policy_plays_safe()
 
 
 def test_after_the_second_contradiction_solb_plays_safe() -> None:
